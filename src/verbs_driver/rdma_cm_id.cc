@@ -84,6 +84,31 @@ core::Device* LiveRdmaCmId::device() const {
   return found != nullptr ? &found->device() : nullptr;
 }
 
+std::optional<core::RdmaCmAddress> LiveRdmaCmId::peer_address() const {
+  const rdma_addr& told = id_->route.addr;
+  core::RdmaCmAddress made;
+  if (told.dst_addr.sa_family == AF_INET) {
+    made.address = IpAddress::v4(be32toh(told.dst_sin.sin_addr.s_addr));
+    made.port = be16toh(told.dst_sin.sin_port);
+    return made;
+  }
+  if (told.dst_addr.sa_family == AF_INET6) {
+    IpAddress::V6Octets octets{};
+    std::memcpy(octets.data(), &told.dst_sin6.sin6_addr, octets.size());
+    made.address = IpAddress{octets};
+    made.port = be16toh(told.dst_sin6.sin6_port);
+    return made;
+  }
+  return std::nullopt;
+}
+
+std::optional<Gid> LiveRdmaCmId::peer_gid() const {
+  std::array<std::byte, Gid::kSize> octets{};
+  std::memcpy(octets.data(), &id_->route.addr.addr.ibaddr.dgid, octets.size());
+  const Gid gid{octets};
+  return gid.is_zero() ? std::nullopt : std::optional{gid};
+}
+
 Result<void> LiveRdmaCmId::bind(const core::RdmaCmAddress& address) {
   SocketAddress to{address};
   return check_call(cm_.library_.bind_addr(id_, to.generic()), "rdma_bind_addr");

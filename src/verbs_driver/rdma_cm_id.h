@@ -3,6 +3,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "core/cm/rdma_cm.h"
 #include "verbs_driver/rdma_cm.h"
@@ -24,6 +25,8 @@ class LiveRdmaCmId final : public core::RdmaCmId {
   [[nodiscard]] core::Device* device() const override;
   [[nodiscard]] PortNumber port() const override { return PortNumber{id_->port_num}; }
   [[nodiscard]] core::Qp* qp() const override;
+  [[nodiscard]] std::optional<core::RdmaCmAddress> peer_address() const override;
+  [[nodiscard]] std::optional<Gid> peer_gid() const override;
   void set_handler(core::RdmaCmHandler& handler) override { handler_ = &handler; }
 
   Result<void> bind(const core::RdmaCmAddress& address) override;

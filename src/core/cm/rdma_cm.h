@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "base/bytes.h"
@@ -62,6 +63,9 @@ class RdmaCmId {
   [[nodiscard]] virtual Device* device() const = 0;
   [[nodiscard]] virtual PortNumber port() const = 0;
   [[nodiscard]] virtual Qp* qp() const = 0;
+  /// Of a request, or once the address is resolved (`rdma_get_peer_addr`, and the path's DGID).
+  [[nodiscard]] virtual std::optional<RdmaCmAddress> peer_address() const { return std::nullopt; }
+  [[nodiscard]] virtual std::optional<Gid> peer_gid() const { return std::nullopt; }
   /// What the events are for from now on; before it returns an event may still go to the other.
   virtual void set_handler(RdmaCmHandler& handler) = 0;
 

@@ -191,44 +191,59 @@ int run_attach(const AttachOptions& options) {
     say(options, made.error().reason);
     return kWrongUsage;
   }
-  if (std::error_code error; std::filesystem::exists(options.socket, error)) {
-    say(options, options.socket + " is there already: remove it, or name another socket");
-    return kFailed;
-  }
-  const std::string plugin = find_plugin();
-  if (plugin.empty()) {
-    say(options, fmt::format("there is no {}: build all of Weft, with nbdkit-plugin-dev installed",
-                             kPlugin));
-    return kFailed;
+  NbdkitCall call{
+      .program = options.program, .socket = options.socket, .read_only = options.read_only};
+  if (const auto status = check_nbdkit(call)) {
+    return *status;
   }
   // nbdkit makes its socket before it looks at the disk, and leaves it behind if it then fails.
   if (const auto looked = look_at(*made, scsi::Lun{url->lun}, options.make_link); !looked) {
     say(options, fmt::format("{}: {}", options.where, looked.error().reason));
     return kFailed;
   }
-  std::vector<std::string> words{"nbdkit", "--foreground", "--unix", options.socket,
-                                 "--filter=blocksize"};
-  if (options.read_only) {
-    words.emplace_back("--readonly");
-  }
-  words.push_back(plugin);
-  words.push_back("url=" + options.where);
-  words.push_back(fmt::format("fast-fail={}", options.session.fast_fail_seconds));
+  call.parameters = {"url=" + options.where,
+                     fmt::format("fast-fail={}", options.session.fast_fail_seconds)};
   if (!options.session.initiator.empty()) {
-    words.push_back("initiator=" + options.session.initiator);
+    call.parameters.push_back("initiator=" + options.session.initiator);
   }
   if (!options.session.chap_file.empty()) {
-    words.push_back("chap-file=" + std::filesystem::absolute(options.session.chap_file).string());
-    words.push_back("chap-algorithm=" + options.session.chap_algorithm);
+    call.parameters.push_back("chap-file=" +
+                              std::filesystem::absolute(options.session.chap_file).string());
+    call.parameters.push_back("chap-algorithm=" + options.session.chap_algorithm);
   }
+  return become_nbdkit(call);
+}
+
+std::optional<int> check_nbdkit(const NbdkitCall& call) {
+  if (std::error_code error; std::filesystem::exists(call.socket, error)) {
+    fmt::print(stderr, "{}: {} is there already: remove it, or name another socket\n", call.program,
+               call.socket);
+    return kFailed;
+  }
+  if (find_plugin().empty()) {
+    fmt::print(stderr, "{}: there is no {}: build all of Weft, with nbdkit-plugin-dev installed\n",
+               call.program, kPlugin);
+    return kFailed;
+  }
+  return std::nullopt;
+}
+
+int become_nbdkit(const NbdkitCall& call) {
+  std::vector<std::string> words{"nbdkit", "--foreground", "--unix", call.socket,
+                                 "--filter=blocksize"};
+  if (call.read_only) {
+    words.emplace_back("--readonly");
+  }
+  words.push_back(find_plugin());
+  words.insert(words.end(), call.parameters.begin(), call.parameters.end());
   std::vector<char*> arguments;
   for (std::string& word : words) {
     arguments.push_back(word.data());
   }
   arguments.push_back(nullptr);
   execvp("nbdkit", arguments.data());
-  say(options, fmt::format("nbdkit cannot be run: {}; install it (Debian: apt-get install nbdkit)",
-                           std::strerror(errno)));
+  fmt::print(stderr, "{}: nbdkit cannot be run: {}; install it (Debian: apt-get install nbdkit)\n",
+             call.program, std::strerror(errno));
   return kFailed;
 }
 

@@ -3,7 +3,9 @@
 // The commands of the initiator: `discover`, and `attach`, which runs nbdkit with our plugin.
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "iscsi/initiator_options.h"
@@ -43,5 +45,17 @@ CLI::App& add_attach_command(CLI::App& app, AttachOptions& options);
 /// Exit statuses. The second replaces this process by nbdkit.
 [[nodiscard]] int run_discover(const AttachOptions& options);
 [[nodiscard]] int run_attach(const AttachOptions& options);
+
+/// What `attach` of any transport ends with: this process becomes nbdkit with our plugin, and these
+/// parameters for it. Returns an exit status if it cannot.
+struct NbdkitCall {
+  std::string program{};  ///< what errors begin with
+  std::string socket{};
+  bool read_only{};
+  std::vector<std::string> parameters{};  ///< KEY=VALUE
+};
+/// Of the socket and the plugin, before anything else is tried; an exit status if it cannot.
+[[nodiscard]] std::optional<int> check_nbdkit(const NbdkitCall& call);
+[[nodiscard]] int become_nbdkit(const NbdkitCall& call);
 
 }  // namespace weft::programs::iscsi

@@ -1,5 +1,5 @@
-// The plugin of nbdkit that `weft iscsi attach` runs it with: a logical unit as an NBD export. The
-// header's structure wants C's own idioms here.
+// The plugin of nbdkit that `weft iscsi attach` and its like run it with: a logical unit as an NBD
+// export. The header's structure wants C's own idioms here.
 #define NBDKIT_API_VERSION 2
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
 
@@ -17,18 +17,22 @@
 #include "programs/iscsi/initiator_path.h"
 #include "programs/iscsi/target_url.h"
 #include "programs/iser/iser_link.h"
+#include "programs/srp/session_path.h"
+#include "programs/srp/target_url.h"
 
 namespace {
 
 namespace disk = weft::programs::disk;
 namespace iscsi = weft::programs::iscsi;
+namespace srp = weft::programs::srp;
 using weft::ErrorCode;
 
 /// All connections of clients share the disk.
 struct Export {
   iscsi::SessionOptions options;
+  srp::PathOptions srp;
   std::string url;
-  std::unique_ptr<iscsi::InitiatorPath> path;
+  std::unique_ptr<disk::DiskPath> path;
   std::unique_ptr<disk::Disk> disk;
 };
 Export the_export;
@@ -75,16 +79,19 @@ int configure(const char* key, const char* value) {
     the_export.options.chap_file = text;
   } else if (name == "chap-algorithm") {
     the_export.options.chap_algorithm = text;
-  } else if (name == "fast-fail") {
+  } else if (name == "device") {
+    the_export.srp.device = text;
+  } else if (name == "fast-fail" || name == "dev-loss") {
     unsigned seconds = 0;
     const char* const end = text.data() + text.size();
     if (std::from_chars(text.data(), end, seconds).ptr != end || seconds == 0) {
-      return refuse("fast-fail is a number of seconds");
+      return refuse(std::string{name} + " is a number of seconds");
     }
-    the_export.options.fast_fail_seconds = seconds;
+    (name == "dev-loss" ? the_export.srp.dev_loss_seconds : the_export.options.fast_fail_seconds) =
+        seconds;
   } else {
     return refuse("unknown parameter '" + std::string{name} +
-                  "': url, initiator, chap-file, chap-algorithm, fast-fail");
+                  "': url, initiator, chap-file, chap-algorithm, device, fast-fail, dev-loss");
   }
   return 0;
 }
@@ -93,8 +100,23 @@ int configure_complete() {
   return the_export.url.empty() ? refuse("url=iscsi://HOST[:PORT]/IQN/LUN is missing") : 0;
 }
 
-// After the fork, since there are threads from here on.
-int after_fork() {
+int open_srp() {
+  const auto url = srp::parse_target_url(the_export.url);
+  if (!url) {
+    return refuse(url.error().reason);
+  }
+  the_export.srp.initiator = the_export.options.initiator;
+  the_export.srp.fast_fail_seconds = the_export.options.fast_fail_seconds;
+  auto path = std::make_unique<srp::SessionPath>(
+      *url, the_export.srp, [](const std::string& text) { nbdkit_debug("%s", text.c_str()); });
+  if (const auto opened = path->open(); !opened) {
+    return refuse(the_export.url + ": " + opened.error().reason);
+  }
+  the_export.path = std::move(path);
+  return 0;
+}
+
+int open_iscsi() {
   const auto url = iscsi::parse_target_url(the_export.url);
   if (!url) {
     return refuse(url.error().reason);
@@ -103,12 +125,21 @@ int after_fork() {
   if (!options) {
     return refuse(options.error().reason);
   }
-  the_export.path = std::make_unique<iscsi::InitiatorPath>(
+  auto path = std::make_unique<iscsi::InitiatorPath>(
       *options, weft::scsi::Lun{url->lun},
       [](const std::string& text) { nbdkit_debug("%s", text.c_str()); },
       url->scheme == "iser" ? weft::programs::iser::make_iser_link : iscsi::make_tcp_link);
-  if (const auto opened = the_export.path->open(); !opened) {
+  if (const auto opened = path->open(); !opened) {
     return refuse(the_export.url + ": " + opened.error().reason);
+  }
+  the_export.path = std::move(path);
+  return 0;
+}
+
+// After the fork, since there are threads from here on.
+int after_fork() {
+  if (the_export.url.starts_with("srp:") ? open_srp() != 0 : open_iscsi() != 0) {
+    return -1;
   }
   the_export.disk = std::make_unique<disk::Disk>(*the_export.path);
   if (const auto opened = the_export.disk->open(); !opened) {
@@ -177,13 +208,14 @@ int zero_octets(void* handle, std::uint32_t count, std::uint64_t offset, std::ui
 [[nodiscard]] nbdkit_plugin make_plugin() {
   nbdkit_plugin made{};
   made.name = "weft";
-  made.longname = "a logical unit of an iSCSI target";
+  made.longname = "a logical unit of an iSCSI or SRP target";
   made.version = WEFT_VERSION;
   made.config = configure;
   made.config_complete = configure_complete;
   made.config_help =
-      "url=iscsi://HOST[:PORT]/IQN/LUN  (required)\n"
-      "initiator=IQN  chap-file=FILE  chap-algorithm=NAME  fast-fail=SECONDS";
+      "url=iscsi://HOST[:PORT]/IQN/LUN  (required; or iser://, srp://HOST[:PORT]/TARGET/LUN)\n"
+      "initiator=IQN  chap-file=FILE  chap-algorithm=NAME  fast-fail=SECONDS\n"
+      "of srp: device=NAME  dev-loss=SECONDS";
   made.magic_config_key = "url";
   made.after_fork = after_fork;
   made.cleanup = clean_up;

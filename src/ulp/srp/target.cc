@@ -66,9 +66,15 @@ Result<void> Target::withdraw(const std::string& port, const AccessName& name,
   if (auto taken = (*found)->access.withdraw(name); !taken) {
     return taken;
   }
+  end_strangers(port, std::move(done));
+  return {};
+}
+
+void Target::end_strangers(const std::string& port, std::function<void()> done) {
+  const auto found = find(port);
   std::vector<ChannelId> ended;
   for (auto& [id, session] : channels_) {
-    if (session.port == port && !(*found)->access.allows(session.initiator)) {
+    if (found && session.port == port && !(*found)->access.allows(session.initiator)) {
       ended.push_back(id);
     }
   }
@@ -76,7 +82,6 @@ Result<void> Target::withdraw(const std::string& port, const AccessName& name,
     channels_.at(id).channel->close();
   }
   wait_for(std::move(ended), std::move(done));
-  return {};
 }
 
 Result<void> Target::release_port(const std::string& port, std::function<void()> done) {

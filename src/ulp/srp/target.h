@@ -64,6 +64,8 @@ class Target final : private ChannelOwner {
   /// commands have ended and their channels are released.
   Result<void> withdraw(const std::string& port, const AccessName& name,
                         std::function<void()> done);
+  /// Sessions that the list does not allow end, after allow_anybody(false) as well.
+  void end_strangers(const std::string& port, std::function<void()> done);
   /// srpt_release_sport: no logins any more; `done` when the last channel of the port is released.
   Result<void> release_port(const std::string& port, std::function<void()> done);
 

@@ -1,0 +1,79 @@
+#include "programs/srp/attach_command.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "programs/disk/disk.h"
+#include "programs/iscsi/attach_command.h"
+#include "programs/iscsi/target_command.h"
+#include "programs/srp/target_url.h"
+
+namespace weft::programs::srp {
+namespace {
+
+constexpr const char* kProgram = "weft-srp";
+
+/// Logs in, finds a disk, and logs out.
+[[nodiscard]] Result<void> look_at(const TargetUrl& url, const PathOptions& options) {
+  SessionPath path{url, options, [](const std::string&) {}};
+  if (auto opened = path.open(); !opened) {
+    return opened;
+  }
+  return disk::Disk{path}.open();
+}
+
+}  // namespace
+
+CLI::App& add_attach_command(CLI::App& app, AttachOptions& options) {
+  CLI::App& command = *app.add_subcommand(
+      "attach", "Offers a logical unit of a target as NBD on a socket, until it is told to end");
+  command.add_option("unit", options.where, "srp://HOST[:PORT]/TARGET/LUN")->required();
+  command.add_option("--nbd", options.socket, "The socket's path, which must not be there yet")
+      ->required();
+  command.add_flag("--read-only", options.read_only, "Nothing is written");
+  command.add_option("--initiator", options.path.initiator,
+                     "Port identifier of this end, hexadecimal; default: a new one each time");
+  command.add_option("--device", options.path.device, "The RDMA device; default: the first");
+  command
+      .add_option("--fast-fail", options.path.fast_fail_seconds,
+                  "Seconds until requests fail, after a connection was lost")
+      ->default_val(30)
+      ->check(CLI::Range(1, 600));
+  command
+      .add_option("--dev-loss", options.path.dev_loss_seconds,
+                  "Seconds until the target is given up, after a connection was lost")
+      ->default_val(600)
+      ->check(CLI::Range(1, 86400));
+  return command;
+}
+
+int run_attach(const AttachOptions& options) {
+  const auto url = parse_target_url(options.where);
+  if (!url) {
+    fmt::print(stderr, "{}: {}\n", kProgram, url.error().reason);
+    return iscsi::kWrongUsage;
+  }
+  iscsi::NbdkitCall call{
+      .program = kProgram, .socket = options.socket, .read_only = options.read_only};
+  if (const auto status = iscsi::check_nbdkit(call)) {
+    return *status;
+  }
+  // nbdkit makes its socket before it looks at the disk, and leaves it behind if it then fails.
+  if (const auto looked = look_at(*url, options.path); !looked) {
+    fmt::print(stderr, "{}: {}: {}\n", kProgram, options.where, looked.error().reason);
+    return iscsi::kFailed;
+  }
+  call.parameters = {"url=" + options.where,
+                     fmt::format("fast-fail={}", options.path.fast_fail_seconds),
+                     fmt::format("dev-loss={}", options.path.dev_loss_seconds)};
+  if (!options.path.initiator.empty()) {
+    call.parameters.push_back("initiator=" + options.path.initiator);
+  }
+  if (!options.path.device.empty()) {
+    call.parameters.push_back("device=" + options.path.device);
+  }
+  return iscsi::become_nbdkit(call);
+}
+
+}  // namespace weft::programs::srp

@@ -1,0 +1,329 @@
+#include "programs/srp/initiator_link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "programs/iscsi/transport.h"
+#include "wire/srp/login.h"
+#include "wire/srp/srp_codes.h"
+
+namespace weft::programs::srp {
+
+using weft::srp::LocalPiece;
+using weft::srp::Mapping;
+
+namespace {
+
+constexpr Duration kResolveTimeout = Duration::milliseconds(1'000);
+constexpr Duration kLongestEnding = Duration::seconds(5);  // policy: an end takes milliseconds
+constexpr Duration kLinger = Duration::milliseconds(200);  // policy: for an SRP_I_LOGOUT
+constexpr std::uint32_t kReceives = 256;                   // policy: for as many credits
+constexpr std::uint32_t kReceiveBytes = 1024;              // policy: whole sense data fits
+constexpr std::uint32_t kSendDepth = 512;                  // policy; what is beyond waits
+constexpr std::uint32_t kSignalInterval = 16;              // policy
+
+}  // namespace
+
+/// One channel, from its REQ until no completion comes any more.
+struct InitiatorLink::Attempt final : weft::iser::ChannelClient {
+  explicit Attempt(InitiatorLink& whose) : link(whose) {}
+
+  void handle_message(weft::iser::ReceiveBuffer& buffer, ByteSpan octets,
+                      std::optional<RKey> /*invalidated*/) override {
+    if (is_wanted()) {
+      link.client_.handle_unit(octets);
+    }
+    channel->give_back(buffer);
+  }
+  void handle_failure(verbs::WcStatus status) override {
+    link.lose(*this, fmt::format("a work request ended in status {}", std::to_underlying(status)));
+  }
+  void handle_room() override { flush(); }
+  void handle_drained() override {
+    is_drained = true;
+    link.collect_work_->queue();
+  }
+  [[nodiscard]] bool is_wanted() const { return link.attempt_.get() == this; }
+  void flush() {
+    while (is_wanted() && !waiting.empty() && channel->sends().room() != 0) {
+      weft::iser::SendRequests one;
+      one.push_back(channel->make_send(std::move(waiting.front())));
+      one.front()->must_signal = link.lingers_;
+      waiting.pop_front();
+      if (!channel->sends().post(std::move(one))) {
+        return;  // the QP is in error, and its receives say so
+      }
+    }
+  }
+
+  InitiatorLink& link;
+  std::vector<std::byte> login;
+  std::unique_ptr<weft::iser::Channel> channel;
+  std::unique_ptr<LoopCmId> cm;
+  std::deque<std::vector<std::byte>> waiting;
+  std::string failure;               // of a call: told later
+  std::unique_ptr<core::Work> fail;  // tells it
+  bool is_up{};
+  bool is_drained{};
+};
+
+InitiatorLink::InitiatorLink(std::string address, InitiatorLinkClient& client)
+    : address_(std::move(address)), client_(client) {}
+
+Result<std::unique_ptr<InitiatorLink>> InitiatorLink::open(asio::io_context& loop,
+                                                           const std::string& address,
+                                                           const std::string& device,
+                                                           InitiatorLinkClient& client) {
+  std::unique_ptr<InitiatorLink> made{
+      new InitiatorLink{address, client}
+  };
+  auto opened = rdma::Host::open(loop, device, "weft-srp");
+  if (!opened) {
+    return std::unexpected(opened.error());
+  }
+  made->host_ = *std::move(opened);
+  const auto pd = core::allocate_pd(made->host_->device(), {}, "srp");
+  if (!pd) {
+    return std::unexpected(pd.error());
+  }
+  made->pd_ = *pd;
+  made->buffers_ = std::make_unique<BufferPool>(**pd);
+  made->collect_work_ =
+      std::make_unique<core::Work>(made->host_->environment(), core::WorkContext::UnboundWorkQueue,
+                                   0, [link = made.get()] { link->collect(); });
+  return made;
+}
+
+InitiatorLink::~InitiatorLink() {
+  if (collect_work_ == nullptr) {
+    return;
+  }
+  disconnect();
+  core::Environment& environment = host_->environment();
+  const bool ended = environment.wait_until([this] { return ending_.empty(); },
+                                            environment.now() + kLongestEnding);
+  WEFT_ASSERT(ended, "every request of a QP in error completes");
+  collect_work_->cancel_and_wait();
+  tables_.clear();
+  buffers_.reset();
+  const auto gone = core::deallocate_pd(*pd_);
+  WEFT_ASSERT(gone, "everything inside was this link's");
+}
+
+void InitiatorLink::connect(ByteSpan login_req) {
+  disconnect();
+  attempt_ = std::make_unique<Attempt>(*this);
+  Attempt& attempt = *attempt_;
+  const auto login = wire::parse<wire::SrpLoginReq>(login_req);
+  WEFT_ASSERT(login, "a session's own login");
+  const auto octets = wire::pack(wire::to_rdma_cm(*login));
+  attempt.login.assign(octets.begin(), octets.end());
+  attempt.fail =
+      std::make_unique<core::Work>(host_->environment(), core::WorkContext::UnboundWorkQueue, 0,
+                                   [this, &attempt] { refuse(attempt, {}, attempt.failure); });
+  if (const auto begun = begin(attempt); !begun) {
+    attempt.failure = begun.error().reason;
+    attempt.fail->queue();
+  }
+}
+
+Result<void> InitiatorLink::begin(Attempt& attempt) {
+  const auto parsed = iscsi::parse_host_and_port(address_);
+  if (!parsed) {
+    return std::unexpected(parsed.error());
+  }
+  const auto ip = parse_ip_address(parsed->host);
+  if (!ip) {
+    return std::unexpected(ip.error());
+  }
+  auto cm = LoopCmId::create(
+      host_->environment(), host_->cm(),
+      [this, &attempt](const core::RdmaCmEvent& event) { handle_cm(attempt, event); });
+  if (!cm) {
+    return std::unexpected(cm.error());
+  }
+  attempt.cm = *std::move(cm);
+  return attempt.cm->id().resolve_address({.address = *ip, .port = parsed->port}, kResolveTimeout);
+}
+
+/// Address and route are known: a QP, and the REQ.
+Result<void> InitiatorLink::go_on(Attempt& attempt) {
+  if (attempt.cm->id().device() != &host_->device()) {
+    return fail(ErrorCode::NetworkUnreachable, "{} is reached by another device than {}", address_,
+                host_->device().name());
+  }
+  auto channel = weft::iser::Channel::create(*pd_,
+                                             {.send_depth = kSendDepth,
+                                              .receive_depth = kReceives,
+                                              .signal_interval = kSignalInterval,
+                                              .caller = "srp"},
+                                             attempt);
+  if (!channel) {
+    return std::unexpected(channel.error());
+  }
+  attempt.channel = *std::move(channel);
+  if (auto used = attempt.cm->id().use_qp(attempt.channel->qp()); !used) {
+    return used;
+  }
+  if (auto posted = attempt.channel->open_ring(kReceives, kReceiveBytes); !posted) {
+    return posted;
+  }
+  verbs::ConnectionParameters parameters;
+  parameters.qpn = attempt.channel->qp().number();
+  parameters.responder_resources = 4;  // policy: READs of the target under way at once
+  parameters.initiator_depth = 1;      // this end READs nothing
+  parameters.flow_control = 1;
+  parameters.retry_count = 7;
+  parameters.rnr_retry_count = 7;
+  parameters.private_data = attempt.login;
+  return attempt.cm->id().connect(parameters);
+}
+
+void InitiatorLink::handle_cm(Attempt& attempt, const core::RdmaCmEvent& event) {
+  using enum verbs::RdmaCmEventType;
+  if (!attempt.is_wanted()) {
+    return;
+  }
+  switch (event.type) {
+    case AddressResolved:
+      if (const auto begun = attempt.cm->id().resolve_route(kResolveTimeout); !begun) {
+        refuse(attempt, {}, begun.error().reason);
+      }
+      break;
+    case RouteResolved:
+      if (const auto begun = go_on(attempt); !begun) {
+        refuse(attempt, {}, begun.error().reason);
+      }
+      break;
+    case Established: {
+      const auto login = wire::parse<wire::SrpLoginRsp>(event.parameters.private_data);
+      if (login && login->max_target_iu_length > kReceiveBytes) {
+        refuse(attempt, {},
+               fmt::format("the target sends units of {} octets; {} go",
+                           login->max_target_iu_length, kReceiveBytes));
+        break;
+      }
+      attempt.is_up = true;
+      client_.handle_connected(event.parameters.private_data);
+      break;
+    }
+    case Rejected: {
+      const bool by_target = core::is_consumer_reject(event);
+      refuse(attempt, by_target ? ByteSpan{event.parameters.private_data} : ByteSpan{},
+             by_target ? std::string{"the target refuses the login"}
+                       : fmt::format("the connection is refused with reason {}", event.status));
+      break;
+    }
+    case AddressError:
+    case RouteError:
+    case ConnectError:
+    case Unreachable:
+      refuse(attempt, {},
+             fmt::format("{} is not reached: {}", address_, core::name_of(event.type)));
+      break;
+    case Disconnected:
+    case DeviceRemoval:
+      lose(attempt, "the target has disconnected");
+      break;
+    default:
+      break;  // of listeners, multicast, and of connections that have ended
+  }
+}
+
+void InitiatorLink::refuse(Attempt& attempt, ByteSpan login_rej, const std::string& reason) {
+  if (attempt.is_wanted()) {
+    const std::vector<std::byte> said{login_rej.begin(), login_rej.end()};
+    end(std::move(attempt_));
+    client_.handle_refused(said, reason);
+  }
+}
+
+void InitiatorLink::lose(Attempt& attempt, const std::string& reason) {
+  if (attempt.is_wanted()) {
+    client_.handle_lost(reason);  // which disconnects
+    if (attempt_.get() == &attempt) {
+      end(std::move(attempt_));
+    }
+  }
+}
+
+Result<void> InitiatorLink::post_send(ByteSpan unit) {
+  if (attempt_ == nullptr || !attempt_->is_up) {
+    return fail(ErrorCode::ShutDown, "there is no channel");
+  }
+  attempt_->waiting.emplace_back(unit.begin(), unit.end());
+  attempt_->flush();
+  return {};
+}
+
+/// The QP is in error when this returns, so that the target reaches nothing by it.
+void InitiatorLink::disconnect() {
+  if (attempt_ == nullptr) {
+    return;
+  }
+  std::unique_ptr<Attempt> ended = std::move(attempt_);
+  if (lingers_ && ended->is_up) {
+    core::Environment& environment = host_->environment();
+    environment.wait_until([&sends = ended->channel->sends()] { return sends.is_idle(); },
+                           environment.now() + kLinger);
+  }
+  end(std::move(ended));
+}
+
+void InitiatorLink::end(std::unique_ptr<Attempt> attempt) {
+  if (attempt->cm != nullptr) {
+    static_cast<void>(attempt->cm->id().disconnect());  // refused: there is no connection
+  }
+  if (attempt->channel != nullptr) {
+    attempt->channel->drain();
+  } else {
+    attempt->is_drained = true;
+  }
+  ending_.push_back(std::move(attempt));
+  collect_work_->queue();
+}
+
+void InitiatorLink::collect() {
+  std::erase_if(ending_, [](const auto& attempt) {
+    if (!attempt->is_drained) {
+      return false;
+    }
+    attempt->fail->cancel_and_wait();
+    attempt->cm.reset();  // which may still look at the QP
+    return true;
+  });
+  host_->environment().notify();
+}
+
+Result<Mapping> InitiatorLink::map(std::span<const LocalPiece> pieces) {
+  Mapping mapping;
+  for (const LocalPiece& piece : pieces) {
+    const auto key = buffers_->key_of(piece.address, piece.length);
+    if (!key) {
+      return std::unexpected(key.error());
+    }
+    mapping.segments.push_back({.address = piece.address, .key = *key, .length = piece.length});
+  }
+  return mapping;  // token 0: the buffer is the caller's
+}
+
+Result<Mapping> InitiatorLink::place_table(ByteSpan octets) {
+  auto buffer = buffers_->take(octets.size());
+  if (!buffer) {
+    return std::unexpected(buffer.error());
+  }
+  copy_bytes((*buffer)->octets(), octets);
+  const LocalPiece piece{.address = (*buffer)->address(),
+                         .length = static_cast<std::uint32_t>(octets.size())};
+  auto mapping = map({&piece, 1});
+  if (mapping) {
+    mapping->token = next_token_++;
+    tables_.emplace(mapping->token, *std::move(buffer));
+  }
+  return mapping;
+}
+
+}  // namespace weft::programs::srp

@@ -1,0 +1,88 @@
+#pragma once
+
+// What carries an initiator's channels, one after the other: RC QPs, ids of RDMA-CM, and memory
+// that targets reach. One thread: that of the loop.
+
+#include <asio/io_context.hpp>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "core/pd.h"
+#include "core/work.h"
+#include "programs/rdma/host.h"
+#include "programs/srp/buffer_pool.h"
+#include "programs/srp/loop_cm_id.h"
+#include "ulp/iser/channel.h"
+#include "ulp/srp/initiator_connection.h"
+
+namespace weft::programs::srp {
+
+/// What happens to the channel that is wanted. Never called from inside a call.
+class InitiatorLinkClient {
+ public:
+  virtual void handle_connected(ByteSpan login_rsp) = 0;
+  /// `login_rej` is empty unless the target itself has refused.
+  virtual void handle_refused(ByteSpan login_rej, const std::string& reason) = 0;
+  virtual void handle_lost(const std::string& reason) = 0;
+  virtual void handle_unit(ByteSpan unit) = 0;
+
+ protected:
+  ~InitiatorLinkClient() = default;
+};
+
+class InitiatorLink final : public weft::srp::InitiatorConnection, public weft::srp::MemoryMapper {
+ public:
+  /// To HOST:PORT by the libraries and the RDMA device that are found; empty: the first device.
+  [[nodiscard]] static Result<std::unique_ptr<InitiatorLink>> open(asio::io_context& loop,
+                                                                   const std::string& address,
+                                                                   const std::string& device,
+                                                                   InitiatorLinkClient& client);
+  /// Waits for channels that are ending.
+  ~InitiatorLink() override;
+
+  [[nodiscard]] BufferPool& buffers() { return *buffers_; }
+  [[nodiscard]] Guid device_guid() { return host_->device().attributes().node_guid; }
+
+  /// From now on disconnect() lets what was sent go first, in bounds: for an SRP_I_LOGOUT. The loop
+  /// goes on meanwhile, so nothing else may be asked of the session.
+  void linger() { lingers_ = true; }
+
+  void connect(ByteSpan login_req) override;
+  Result<void> post_send(ByteSpan unit) override;
+  void disconnect() override;
+
+  /// Memory of the pool's buffers.
+  Result<weft::srp::Mapping> map(std::span<const weft::srp::LocalPiece> pieces) override;
+  Result<weft::srp::Mapping> place_table(ByteSpan octets) override;
+  void unmap(std::uint64_t token) override { tables_.erase(token); }
+
+ private:
+  struct Attempt;
+  InitiatorLink(std::string address, InitiatorLinkClient& client);
+  [[nodiscard]] Result<void> begin(Attempt& attempt);
+  [[nodiscard]] Result<void> go_on(Attempt& attempt);
+  void handle_cm(Attempt& attempt, const core::RdmaCmEvent& event);
+  void refuse(Attempt& attempt, ByteSpan login_rej, const std::string& reason);
+  void lose(Attempt& attempt, const std::string& reason);
+  void end(std::unique_ptr<Attempt> attempt);
+  void collect();
+
+  const std::string address_;
+  InitiatorLinkClient& client_;
+  std::unique_ptr<rdma::Host> host_;
+  core::Pd* pd_{};
+  std::unique_ptr<BufferPool> buffers_;
+  std::map<std::uint64_t, BufferPool::Lease> tables_;  // of descriptors, by token
+  std::uint64_t next_token_{1};
+  std::unique_ptr<Attempt> attempt_;  // that is wanted
+  std::vector<std::unique_ptr<Attempt>> ending_;
+  std::unique_ptr<core::Work> collect_work_;
+  bool lingers_{};
+};
+
+}  // namespace weft::programs::srp

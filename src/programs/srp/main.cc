@@ -1,0 +1,24 @@
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "programs/iscsi/target_command.h"
+#include "programs/srp/attach_command.h"
+#include "programs/srp/target_command.h"
+
+int main(int count, char** arguments) {
+  namespace program = weft::programs::srp;
+  CLI::App app{"SRP, both ends, over the RDMA devices of the host that it runs on."};
+  app.name("weft srp");
+  app.set_version_flag("--version", std::string{"weft srp "} + WEFT_VERSION);
+  app.require_subcommand(1);
+  program::TargetOptions options;
+  program::add_target_command(app, options);
+  program::AttachOptions attached;
+  const CLI::App& attach = program::add_attach_command(app, attached);
+  try {
+    app.parse(count, arguments);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : weft::programs::iscsi::kWrongUsage;
+  }
+  return attach.parsed() ? program::run_attach(attached) : program::run_target(options);
+}

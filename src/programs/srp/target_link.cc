@@ -1,0 +1,301 @@
+#include "programs/srp/target_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "core/device.h"
+
+namespace weft::programs::srp {
+
+using weft::iser::SendRequest;
+using weft::srp::Segment;
+
+namespace {
+
+// Policy: an SRP_T_LOGOUT that has not gone by then does not go.
+constexpr Duration kLinger = Duration::seconds(1);
+constexpr std::uint32_t kSignalInterval = 16;  // policy; what must be known is signalled anyway
+
+}  // namespace
+
+TargetLink::TargetLink(core::Environment& environment, core::Pd& pd,
+                       std::unique_ptr<core::RdmaCmId> request,
+                       const verbs::ConnectionParameters& offered, const TargetLinkOptions& options,
+                       std::function<void()> settled)
+    : environment_(environment),
+      pd_(pd),
+      offered_(offered),
+      options_(options),
+      settled_(std::move(settled)),
+      cm_(environment, std::move(request),
+          [this](const core::RdmaCmEvent& event) { handle_cm(event); }),
+      linger_work_(environment, core::WorkContext::UnboundWorkQueue, 0, [this] { disconnect(); }),
+      close_work_(environment, core::WorkContext::UnboundWorkQueue, 0,
+                  [this] { tell([](weft::srp::Channel& channel) { channel.close(); }); }) {}
+
+TargetLink::~TargetLink() {
+  linger_work_.cancel_and_wait();
+  close_work_.cancel_and_wait();
+}
+
+void TargetLink::bind(weft::srp::Target& target, weft::srp::ChannelId channel) {
+  target_ = &target;
+  id_ = channel;
+}
+
+weft::srp::Channel* TargetLink::channel() {
+  return target_ == nullptr ? nullptr : target_->channel(id_);
+}
+
+template <class Tell>
+void TargetLink::tell(Tell to) {
+  if (weft::srp::Channel* const known = channel(); known != nullptr) {
+    to(*known);
+  }
+  settled_();
+}
+
+Result<void> TargetLink::prepare() {
+  auto channel = weft::iser::Channel::create(
+      pd_,
+      {.send_depth = std::min(options_.send_depth, pd_.device().attributes().max_qp_wr - 1),
+       .receive_depth = options_.receives,
+       .signal_interval = kSignalInterval,
+       .caller = "srpt"},
+      *this);
+  if (!channel) {
+    return std::unexpected(channel.error());
+  }
+  if (auto used = cm_.id().use_qp((*channel)->qp()); !used) {
+    return used;
+  }
+  channel_ = *std::move(channel);
+  return channel_->open_ring(options_.receives, options_.max_initiator_iu);
+}
+
+void TargetLink::accept(ByteSpan login_rsp) {
+  verbs::ConnectionParameters parameters;
+  parameters.qpn = channel_->qp().number();
+  // No more than the peer's REQ allows (IBTA vol 1 §12.7.28, §12.7.29); the target READs only.
+  parameters.responder_resources = std::min<std::uint8_t>(1, offered_.responder_resources);
+  parameters.initiator_depth = std::min(options_.reads, offered_.initiator_depth);
+  parameters.flow_control = 1;
+  parameters.rnr_retry_count = 7;
+  parameters.private_data = {login_rsp.begin(), login_rsp.end()};
+  if (const auto accepted = cm_.id().accept(parameters); !accepted) {
+    environment_.log(core::LogLevel::Warning, accepted.error().reason);
+    close_work_.queue();
+  }
+}
+
+void TargetLink::reject(ByteSpan login_rej) {
+  if (const auto rejected = cm_.id().reject(login_rej); !rejected) {
+    environment_.log(core::LogLevel::Warning, rejected.error().reason);
+  }
+}
+
+void TargetLink::send_dreq() {
+  if (waiting_.empty() && channel_->sends().is_idle()) {
+    disconnect();
+  } else {
+    linger_work_.queue(kLinger);
+  }
+}
+
+void TargetLink::disconnect() {
+  static_cast<void>(cm_.id().disconnect());  // refused: there is no connection
+}
+
+void TargetLink::fail() {
+  if (std::exchange(has_failed_, true)) {
+    return;
+  }
+  disconnect();
+  channel_->drain();
+}
+
+void TargetLink::handle_cm(const core::RdmaCmEvent& event) {
+  using enum verbs::RdmaCmEventType;
+  tell([&event](weft::srp::Channel& channel) {
+    switch (event.type) {
+      case Established:
+        channel.handle_rtu();
+        break;
+      case Disconnected:
+        if (channel.state() == weft::srp::ChannelState::Disconnecting) {
+          channel.handle_drep();
+        } else {
+          channel.handle_dreq();
+        }
+        break;
+      case TimewaitExit:
+        channel.handle_timewait_exit();
+        break;
+      case ConnectError:
+      case Unreachable:
+      case Rejected:
+      case DeviceRemoval:
+        channel.close();
+        break;
+      default:
+        break;  // of ids that resolve, listen or have groups
+    }
+  });
+}
+
+void TargetLink::handle_message(weft::iser::ReceiveBuffer& buffer, ByteSpan octets,
+                                std::optional<RKey> /*invalidated*/) {
+  tell([octets](weft::srp::Channel& channel) { channel.handle_receive(octets); });
+  channel_->give_back(buffer);
+}
+
+void TargetLink::handle_failure(verbs::WcStatus /*status*/) {
+  tell([](weft::srp::Channel& channel) { channel.close(); });
+}
+
+/// What waited for room comes after all that was posted, and before the marker.
+void TargetLink::handle_drained() {
+  for (const Request& request : std::exchange(waiting_, {})) {
+    if (request->done) {
+      request->done(verbs::WcStatus::WorkRequestFlushed);
+    }
+  }
+  is_drained_ = true;
+  if (std::exchange(marker_is_due_, false)) {
+    tell([](weft::srp::Channel& channel) { channel.handle_marker_done(false); });
+  }
+  settled_();
+}
+
+Result<void> TargetLink::check_open() const {
+  return has_failed_ ? weft::fail(ErrorCode::ShutDown, "the QP is in error") : Result<void>{};
+}
+
+void TargetLink::enqueue(Request request) {
+  waiting_.push_back(std::move(request));
+  flush();
+}
+
+void TargetLink::flush() {
+  while (!has_failed_ && !waiting_.empty() && channel_->sends().room() != 0) {
+    auto done = waiting_.front()->done;
+    weft::iser::SendRequests one;
+    one.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+    if (const auto posted = channel_->sends().post(std::move(one)); !posted) {
+      // Reported with what waits, when the QP has been drained.
+      auto refused = std::make_unique<SendRequest>();
+      refused->done = std::move(done);
+      waiting_.push_front(std::move(refused));
+      close_work_.queue();
+      return;
+    }
+  }
+}
+
+void TargetLink::enqueue_send(std::size_t slot, ByteSpan unit) {
+  Request request = channel_->make_send({unit.begin(), unit.end()});
+  request->must_signal = true;
+  request->done = [this, slot](verbs::WcStatus status) {
+    tell([&](weft::srp::Channel& channel) {
+      channel.handle_send_done(slot, status == verbs::WcStatus::Success);
+    });
+    if (!linger_work_.is_idle() && waiting_.empty() && channel_->sends().is_idle() &&
+        linger_work_.cancel_and_wait()) {
+      disconnect();
+    }
+  };
+  enqueue(std::move(request));
+}
+
+Result<void> TargetLink::post_send(std::size_t slot, ByteSpan unit) {
+  if (auto open = check_open(); !open) {
+    return open;
+  }
+  enqueue_send(slot, unit);
+  return {};
+}
+
+Result<void> TargetLink::post_read(std::size_t slot, std::span<const Segment> from,
+                                   MutableByteSpan into) {
+  if (auto open = check_open(); !open) {
+    return open;
+  }
+  struct Progress {
+    std::size_t left{};
+    bool failed{};
+  };
+  const auto progress = std::make_shared<Progress>();
+  progress->left = static_cast<std::size_t>(
+      std::ranges::count_if(from, [](const Segment& segment) { return segment.length != 0; }));
+  WEFT_ASSERT(progress->left != 0, "a READ has octets");
+  for (const Segment& segment : from) {
+    if (segment.length == 0) {
+      continue;
+    }
+    auto request = std::make_unique<SendRequest>();
+    request->sges.push_back(channel_->sge_of(into.first(segment.length)));
+    into = into.subspan(segment.length);
+    request->wr.opcode = verbs::WrOpcode::RdmaRead;
+    request->wr.remote_address = segment.address;
+    request->wr.rkey = segment.key;
+    request->must_signal = true;
+    request->done = [this, slot, progress](verbs::WcStatus status) {
+      progress->failed = progress->failed || status != verbs::WcStatus::Success;
+      if (--progress->left == 0) {
+        tell([&](weft::srp::Channel& channel) {
+          channel.handle_read_done(slot, !progress->failed);
+        });
+      }
+    };
+    enqueue(std::move(request));
+  }
+  return {};
+}
+
+Result<void> TargetLink::post_write_and_send(std::size_t slot, ByteSpan data,
+                                             std::span<const Segment> to, ByteSpan unit) {
+  if (auto open = check_open(); !open) {
+    return open;
+  }
+  for (const Segment& segment : to) {
+    const std::size_t bytes = std::min<std::size_t>(segment.length, data.size());
+    if (bytes == 0) {
+      continue;
+    }
+    auto request = std::make_unique<SendRequest>();
+    request->sges.push_back(channel_->sge_of(data.first(bytes)));
+    data = data.subspan(bytes);
+    request->wr.opcode = verbs::WrOpcode::RdmaWrite;
+    request->wr.remote_address = segment.address;
+    request->wr.rkey = segment.key;
+    enqueue(std::move(request));
+  }
+  enqueue_send(slot, unit);
+  return {};
+}
+
+Result<void> TargetLink::post_marker() {
+  if (has_failed_) {
+    if (is_drained_) {
+      return weft::fail(ErrorCode::ShutDown, "nothing is posted any more");
+    }
+    marker_is_due_ = true;
+    return {};
+  }
+  auto request = std::make_unique<SendRequest>();
+  request->wr.opcode = verbs::WrOpcode::RdmaWrite;
+  request->must_signal = true;
+  request->done = [this](verbs::WcStatus status) {
+    if (status == verbs::WcStatus::Success) {
+      tell([](weft::srp::Channel& channel) { channel.handle_marker_done(true); });
+    } else {
+      tell([](weft::srp::Channel& channel) { channel.close(); });
+    }
+  };
+  enqueue(std::move(request));
+  return {};
+}
+
+}  // namespace weft::programs::srp

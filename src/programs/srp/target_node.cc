@@ -1,0 +1,131 @@
+#include "programs/srp/target_node.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "programs/srp/loop_device.h"
+#include "scsi/ram_device.h"
+
+namespace weft::programs::srp {
+namespace {
+
+constexpr std::uint8_t kProtocolSrp = 4;               // SPC-4 Table 443
+constexpr std::uint64_t kNaa = 0x3B00'0000'0000'0000;  // locally assigned (SPC-4 §7.8.6.5.4)
+
+// A number that a target and a LUN give again at each start, so that initiators know the disk
+// again.
+[[nodiscard]] std::uint64_t naa_of(const wire::SrpPortId& id, std::uint16_t lun) {
+  std::uint64_t hash = 0xCBF2'9CE4'8422'2325;  // FNV-1a
+  for (const std::byte octet : id) {
+    hash = (hash ^ std::to_integer<std::uint64_t>(octet)) * 0x100'0000'01B3;
+  }
+  return kNaa | ((hash ^ lun * 0x9E37'79B9ULL) & 0x00FF'FFFF'FFFF'FFFF);
+}
+
+[[nodiscard]] Result<std::unique_ptr<scsi::BlockDevice>> open_device(
+    iscsi::WorkerPool& workers, const iscsi::UnitConfiguration& unit) {
+  if (unit.path.empty()) {
+    auto ram = scsi::RamDevice::create({.bytes = unit.ram_bytes,
+                                        .block_bytes = unit.block_bytes,
+                                        .read_only = unit.read_only,
+                                        .locks = LockPolicy::None});
+    if (!ram) {
+      return std::unexpected(ram.error());
+    }
+    return *std::move(ram);
+  }
+  auto file = iscsi::FileDevice::open(
+      {.path = unit.path, .block_bytes = unit.block_bytes, .read_only = unit.read_only}, workers);
+  if (!file) {
+    return std::unexpected(file.error());
+  }
+  return *std::move(file);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TargetNode>> TargetNode::create(asio::io_context& loop,
+                                                       iscsi::WorkerPool& workers,
+                                                       const iscsi::TargetConfiguration& target,
+                                                       Guid ioc_guid) {
+  auto names = names_of(target, ioc_guid);
+  if (!names) {
+    return std::unexpected(names.error());
+  }
+  std::unique_ptr<TargetNode> node{new TargetNode};
+  node->configuration_ = target;
+  node->names_ = *std::move(names);
+  const scsi::PortOptions port{
+      .id = scsi::PortId{1},
+      .protocol = kProtocolSrp,
+      .designator = {node->port_id().begin(), node->port_id().end()}
+  };
+  if (auto added = node->scsi_.add_port(port); !added) {
+    return std::unexpected(added.error());
+  }
+  for (const iscsi::UnitConfiguration& unit : target.units) {
+    if (auto added = node->add_unit(loop, workers, unit); !added) {
+      return std::unexpected(added.error());
+    }
+  }
+  node->options_.name = kPort;
+  node->options_.target_port = node->port_id();
+  weft::srp::Target& srp = node->target_;
+  if (auto added = srp.add_port(node->options_); !added) {
+    return std::unexpected(added.error());
+  }
+  std::ignore = srp.allow_anybody(kPort, node->names_.allowed.empty());
+  for (const weft::srp::AccessName& name : node->names_.allowed) {
+    std::ignore = srp.allow(kPort, name);  // twice on the list: as good as once
+  }
+  std::ignore = srp.set_enabled(kPort, true);
+  return node;
+}
+
+Result<void> TargetNode::add_unit(asio::io_context& loop, iscsi::WorkerPool& workers,
+                                  const iscsi::UnitConfiguration& unit) {
+  auto device = open_device(workers, unit);
+  if (!device) {
+    return std::unexpected(device.error());
+  }
+  devices_.push_back(std::make_unique<LoopDevice>(loop, *std::move(device)));
+  scsi::UnitOptions options{
+      .lun = scsi::Lun{unit.lun},
+      .product = unit.path.empty() ? "MEMORY DISK" : "FILE DISK",
+      .naa = naa_of(port_id(), unit.lun),
+      .max_transfer_bytes = static_cast<std::uint32_t>(options_.max_rdma_size)};
+  options.serial = fmt::format("{:016x}", options.naa);
+  auto added = scsi_.add_unit(options, *devices_.back());
+  return added ? Result<void>{} : std::unexpected(added.error());
+}
+
+Result<void> TargetNode::change(const iscsi::TargetConfiguration& target) {
+  auto names = names_of(target, guid_of(port_id()));
+  if (!names) {
+    return std::unexpected(names.error());
+  }
+  for (const weft::srp::AccessName& name : names->allowed) {
+    std::ignore = target_.allow(kPort, name);  // it may be there already
+  }
+  std::ignore = target_.allow_anybody(kPort, names->allowed.empty());
+  const std::vector<weft::srp::AccessName> before = std::exchange(names_.allowed, names->allowed);
+  for (const weft::srp::AccessName& name : before) {
+    if (std::ranges::find(names->allowed, name) == names->allowed.end()) {
+      std::ignore = target_.withdraw(kPort, name, [] {});
+    }
+  }
+  if (before.empty() && !names->allowed.empty()) {
+    target_.end_strangers(kPort, [] {});
+  }
+  configuration_ = target;
+  return {};
+}
+
+void TargetNode::release(std::function<void()> done) {
+  std::ignore = target_.release_port(kPort, std::move(done));
+}
+
+}  // namespace weft::programs::srp

@@ -1,0 +1,286 @@
+#include "programs/srp/target_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "base/assert.h"
+#include "programs/iscsi/transport.h"
+#include "wire/srp/login.h"
+
+namespace weft::programs::srp {
+namespace {
+
+constexpr int kBacklog = 128;                              // policy
+constexpr Duration kLongestEnding = Duration::seconds(5);  // policy: an end takes milliseconds
+// Policy: twice the credits, since a quarter of them may wait to be posted again.
+constexpr std::uint32_t kReceives = 256;
+
+void say(const Error& error) { fmt::print(stderr, "weft-srp: not reloaded: {}\n", error.reason); }
+
+}  // namespace
+
+Result<std::unique_ptr<TargetService>> TargetService::start(
+    const iscsi::Configuration& configuration, const std::string& device, Reload reload) {
+  std::unique_ptr<TargetService> service{new TargetService};
+  service->reload_ = std::move(reload);
+  if (auto opened = service->open(configuration, device); !opened) {
+    return std::unexpected(opened.error());
+  }
+  return service;
+}
+
+Result<void> TargetService::open(const iscsi::Configuration& configuration,
+                                 const std::string& device) {
+  auto opened = rdma::Host::open(loop_, device, "weft-srp");
+  if (!opened) {
+    return std::unexpected(opened.error());
+  }
+  host_ = *std::move(opened);
+  ioc_guid_ = host_->device().attributes().node_guid;
+  const auto pd = core::allocate_pd(host_->device(), {}, "srpt");
+  if (!pd) {
+    return std::unexpected(pd.error());
+  }
+  pd_ = *pd;
+  const auto work = [this](auto function) {
+    return std::make_unique<core::Work>(host_->environment(), core::WorkContext::UnboundWorkQueue,
+                                        0, std::move(function));
+  };
+  accept_work_ = work([this] { accept_requests(); });
+  collect_work_ = work([this] { collect(); });
+  for (const iscsi::TargetConfiguration& target : configuration.targets) {
+    if (auto added = add(target); !added) {
+      return added;
+    }
+  }
+  for (const std::string& portal : configuration.portals) {
+    if (auto listens = listen(portal); !listens) {
+      return listens;
+    }
+  }
+  signals_.add(SIGTERM);
+  signals_.add(SIGINT);
+  signals_.add(SIGHUP);
+  await_signal();
+  return {};
+}
+
+TargetService::~TargetService() {
+  if (host_ == nullptr) {
+    return;
+  }
+  listeners_.clear();
+  if (accept_work_ != nullptr) {
+    accept_work_->cancel_and_wait();
+  }
+  requests_.clear();  // rejected
+  for (auto node = nodes_.begin(); node != nodes_.end(); node = nodes_.begin()) {
+    remove(node);
+  }
+  core::Environment& environment = host_->environment();
+  const bool ended = environment.wait_until([this] { return connections_.empty(); },
+                                            environment.now() + kLongestEnding);
+  WEFT_ASSERT(ended, "every request of a QP in error completes");
+  if (collect_work_ != nullptr) {
+    collect_work_->cancel_and_wait();
+  }
+  removed_.clear();
+  if (pd_ != nullptr) {
+    const auto gone = core::deallocate_pd(*pd_);
+    WEFT_ASSERT(gone, "everything inside was a connection's");
+  }
+}
+
+Result<void> TargetService::add(const iscsi::TargetConfiguration& target) {
+  auto node = TargetNode::create(loop_, workers_, target, ioc_guid_);
+  if (!node) {
+    return std::unexpected(node.error());
+  }
+  const wire::SrpPortId id = (*node)->port_id();
+  if (!nodes_.try_emplace(id, *std::move(node)).second) {
+    return fail(ErrorCode::Exists, "two targets have the identifier {}", weft::srp::to_string(id));
+  }
+  return {};
+}
+
+Result<void> TargetService::listen(const std::string& portal) {
+  const auto parsed = iscsi::parse_host_and_port(portal);
+  if (!parsed) {
+    return std::unexpected(parsed.error());
+  }
+  const auto ip = parse_ip_address(parsed->host);
+  if (!ip) {
+    return std::unexpected(ip.error());
+  }
+  auto id = host_->cm().create_id(*this);
+  if (!id) {
+    return std::unexpected(id.error());
+  }
+  if (const auto bound = (*id)->bind({.address = *ip, .port = parsed->port}); !bound) {
+    return fail(bound.error().code, "{}: {}", portal, bound.error().reason);
+  }
+  if (const auto listens = (*id)->listen(kBacklog); !listens) {
+    return fail(listens.error().code, "{}: {}", portal, listens.error().reason);
+  }
+  addresses_.push_back(
+      fmt::format("{}:{}", portal.substr(0, portal.rfind(':')), (*id)->source_port()));
+  listeners_.push_back(*std::move(id));
+  return {};
+}
+
+void TargetService::handle_cm_event(core::RdmaCmId& /*id*/, const core::RdmaCmEvent& event,
+                                    std::unique_ptr<core::RdmaCmId> request) {
+  if (event.type != verbs::RdmaCmEventType::ConnectRequest) {
+    return;  // of a request that waits: its accept() fails
+  }
+  {
+    const std::lock_guard lock{mutex_};
+    requests_.push_back({.id = std::move(request), .offered = event.parameters});
+  }
+  accept_work_->queue();
+}
+
+void TargetService::accept_requests() {
+  for (;;) {
+    std::deque<Request> came;
+    {
+      const std::lock_guard lock{mutex_};
+      came.swap(requests_);
+    }
+    if (came.empty()) {
+      return;
+    }
+    for (Request& request : came) {
+      accept(std::move(request));
+    }
+  }
+}
+
+/// That which the login names; another than any: the first, which says so in its rejection.
+TargetNode* TargetService::node_of(const verbs::ConnectionParameters& offered) {
+  const auto login = wire::parse<wire::SrpLoginReqRdmaCm>(offered.private_data);
+  const auto named = login ? nodes_.find(login->target_port_id) : nodes_.end();
+  if (named != nodes_.end()) {
+    return named->second.get();
+  }
+  return nodes_.empty() ? nullptr : nodes_.begin()->second.get();
+}
+
+void TargetService::accept(Request request) {
+  core::Environment& environment = host_->environment();
+  if (request.id->device() != &host_->device()) {
+    environment.log(core::LogLevel::Warning, "a request came by a device that is not served");
+    return;
+  }
+  TargetNode* const node = node_of(request.offered);
+  if (node == nullptr) {
+    environment.log(core::LogLevel::Warning, "a login came, and there is no target");
+    return;
+  }
+  weft::srp::LoginRequest login{.form = weft::srp::LoginForm::RdmaCm,
+                                .private_data = request.offered.private_data,
+                                .source_gid = request.id->peer_gid()};
+  if (const auto peer = request.id->peer_address()) {
+    login.source_ip = peer->address;
+  }
+  const auto link = std::make_shared<TargetLink>(
+      environment, *pd_, std::move(request.id), request.offered,
+      TargetLinkOptions{.receives = kReceives,
+                        .max_initiator_iu = node->options().max_initiator_iu},
+      [this] { collect_work_->queue(); });
+  const auto channel = node->target().log_in(TargetNode::kPort, login, link);
+  if (!channel) {
+    environment.log(core::LogLevel::Warning,
+                    fmt::format("a login is refused: {}", name_of(channel.error())));
+    return;
+  }
+  link->bind(node->target(), *channel);
+  connections_.push_back(link);
+}
+
+/// Frees what nothing is under way of any more.
+void TargetService::collect() {
+  for (const auto& [id, node] : nodes_) {
+    node->target().collect();
+  }
+  for (const auto& node : removed_) {
+    node->target().collect();
+  }
+  std::erase_if(connections_,
+                [](const auto& link) { return link->is_quiet() && link->channel() == nullptr; });
+  std::erase_if(removed_, [](const auto& node) { return node->target().channels() == 0; });
+  host_->environment().notify();
+}
+
+std::vector<wire::SrpPortId> TargetService::targets() const {
+  std::vector<wire::SrpPortId> ids;
+  for (const auto& [id, node] : nodes_) {
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+void TargetService::run() { loop_.run(); }
+
+void TargetService::await_signal() {
+  signals_.async_wait([this](const std::error_code& error, int signal) {
+    if (error) {
+      return;
+    }
+    if (signal == SIGHUP) {
+      reload();
+      await_signal();
+    } else {
+      loop_.stop();  // the destructor tells initiators
+    }
+  });
+}
+
+void TargetService::remove(Nodes::iterator node) {
+  removed_.push_back(std::move(node->second));
+  nodes_.erase(node);
+  removed_.back()->release([this] { collect_work_->queue(); });
+}
+
+void TargetService::reload() {
+  const auto configuration = reload_();
+  if (!configuration) {
+    say(configuration.error());
+    return;
+  }
+  std::map<wire::SrpPortId, iscsi::TargetConfiguration> wanted;
+  for (const iscsi::TargetConfiguration& target : configuration->targets) {
+    const auto names = names_of(target, ioc_guid_);
+    if (!names) {
+      say(names.error());
+      return;
+    }
+    wanted[names->port_id] = target;
+  }
+  for (auto node = nodes_.begin(); node != nodes_.end();) {
+    const auto here = node++;
+    const auto stays = wanted.find(here->first);
+    if (stays == wanted.end() || stays->second.units != here->second->configuration().units) {
+      remove(here);
+      continue;
+    }
+    if (auto changed = here->second->change(stays->second); !changed) {
+      say(changed.error());
+    }
+    wanted.erase(stays);
+  }
+  for (const auto& [id, target] : wanted) {
+    if (auto added = add(target); !added) {
+      say(added.error());
+    }
+  }
+  fmt::print("reloaded\n");
+  std::fflush(stdout);
+}
+
+}  // namespace weft::programs::srp

@@ -1,0 +1,86 @@
+#pragma once
+
+// SRP targets as a program: ports that listen by RDMA-CM, channels, disks, signals.
+
+#include <asio/io_context.hpp>
+#include <asio/signal_set.hpp>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "core/cm/rdma_cm.h"
+#include "core/work.h"
+#include "programs/iscsi/configuration.h"
+#include "programs/iscsi/file_device.h"
+#include "programs/rdma/host.h"
+#include "programs/srp/target_link.h"
+#include "programs/srp/target_node.h"
+
+namespace weft::programs::srp {
+
+/// The thread that runs it, but for the workers of disks and the driver's own threads.
+class TargetService final : private core::RdmaCmHandler {
+ public:
+  /// Reads the configuration anew, at SIGHUP.
+  using Reload = std::function<Result<iscsi::Configuration>()>;
+
+  /// Targets with their disks, and portals that listen; or the reason why not. `device`: as
+  /// libibverbs names it; empty: the first.
+  [[nodiscard]] static Result<std::unique_ptr<TargetService>> start(
+      const iscsi::Configuration& configuration, const std::string& device, Reload reload);
+  ~TargetService();
+  TargetService(const TargetService&) = delete;
+  TargetService& operator=(const TargetService&) = delete;
+
+  /// As they were configured, with the ports that they have.
+  [[nodiscard]] const std::vector<std::string>& addresses() const { return addresses_; }
+  [[nodiscard]] std::vector<wire::SrpPortId> targets() const;
+  /// Until SIGTERM or SIGINT.
+  void run();
+
+ private:
+  static constexpr unsigned kWorkers = 4;  // policy
+  using Nodes = std::map<wire::SrpPortId, std::unique_ptr<TargetNode>>;
+  struct Request {
+    std::unique_ptr<core::RdmaCmId> id;
+    verbs::ConnectionParameters offered;
+  };
+
+  TargetService() = default;
+  Result<void> open(const iscsi::Configuration& configuration, const std::string& device);
+  Result<void> add(const iscsi::TargetConfiguration& target);
+  Result<void> listen(const std::string& portal);
+  void handle_cm_event(core::RdmaCmId& id, const core::RdmaCmEvent& event,
+                       std::unique_ptr<core::RdmaCmId> request) override;
+  void accept_requests();
+  void accept(Request request);
+  [[nodiscard]] TargetNode* node_of(const verbs::ConnectionParameters& offered);
+  void collect();
+  void await_signal();
+  void reload();
+  void remove(Nodes::iterator node);
+
+  Reload reload_;
+  asio::io_context loop_;
+  asio::signal_set signals_{loop_};
+  iscsi::WorkerPool workers_{kWorkers};
+  std::unique_ptr<rdma::Host> host_;
+  Guid ioc_guid_;
+  core::Pd* pd_{};
+  Nodes nodes_;
+  std::vector<std::unique_ptr<TargetNode>> removed_;  // until their last channel is released
+  std::vector<std::shared_ptr<TargetLink>> connections_;
+  std::vector<std::string> addresses_;
+  std::mutex mutex_;  // of the requests, which come in RDMA-CM's thread
+  std::deque<Request> requests_;
+  std::unique_ptr<core::Work> accept_work_;
+  std::unique_ptr<core::Work> collect_work_;
+  std::vector<std::unique_ptr<core::RdmaCmId>> listeners_;
+};
+
+}  // namespace weft::programs::srp

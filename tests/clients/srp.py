@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""`weft srp target` on a simulated host, and `weft srp attach` on another, whose disks nbdcopy, qemu-io and nbdinfo use as NBD.
+
+    srp.py [--verbose]
+"""
+import argparse
+import os
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import iscsi_attach
+import namespaces
+import weft_clients
+
+GUIDE = weft_clients.ROOT / "docs" / "guide" / "srp.md"
+PORT = 5555
+READY_SECONDS = 20               # policy
+SECONDS = 60                     # policy: of one client
+SERVER, CLIENT = "h1", "h2"
+INITIATOR = "0x" + "00" * 15 + "77"
+
+
+class Target:
+    """`weft srp target` on a host until the end of a with block."""
+
+    def __init__(self, fabric, *arguments):
+        self.fabric, self.address, self.arguments = fabric, weft_clients.address_of(SERVER), arguments
+
+    def __enter__(self):
+        self.child = self.fabric.start(SERVER, [self.fabric.weft, "srp", "target", "--portal", f"{self.address}:{PORT}", *self.arguments])
+        lines = [self.child.stdout.readline() for _ in range(2)]
+        found = re.fullmatch(r"target 0x([0-9a-f]{32})\n", lines[0])
+        if not found or lines[1] != f"listening on {self.address}:{PORT}\n":
+            weft_clients.end(self.child)
+            raise RuntimeError("no target: " + "".join(lines) + self.child.stdout.read())
+        self.identifier = found.group(1)
+        return self
+
+    def stop(self):
+        """(exit status, what it said) after SIGTERM; None as status when it had to be killed."""
+        os.kill(self.child.pid, signal.SIGTERM)
+        output, in_time = weft_clients.communicate(self.child, time.monotonic() + READY_SECONDS)
+        return (self.child.returncode if in_time else None), output
+
+    def kill(self):
+        os.killpg(self.child.pid, signal.SIGKILL)
+        self.child.wait(READY_SECONDS)
+
+    def __exit__(self, *_):
+        if self.child.poll() is None:
+            weft_clients.end(self.child)
+        self.child.stdout.close()
+
+    def url(self, lun=0):
+        return f"srp://{self.address}:{PORT}/{self.identifier}/{lun}"
+
+
+class Srp(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.fabric = weft_clients.Fabric("pair", name=f"srp-{os.getpid()}")
+        cls.fabric.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.fabric.__exit__()
+
+    def setUp(self):
+        place = tempfile.TemporaryDirectory(prefix="weft-srp-")
+        self.addCleanup(place.cleanup)
+        self.folder = place.name
+
+    def attached(self, url, *arguments):
+        return iscsi_attach.Attached(self.folder, url, *arguments, command=[self.fabric.weft, "exec", CLIENT, "--", *namespaces.preloaded([self.fabric.weft, "srp"])],
+                                     environment=self.fabric.environment())
+
+    def copy(self, source, destination):
+        done = subprocess.run(["nbdcopy", "--flush", source, destination], capture_output=True, text=True, timeout=SECONDS, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def good(self, attached, *commands):
+        status, output = attached.qemu_io(*commands)
+        self.assertEqual(status, 0, output)
+        self.assertNotIn("verification failed", output)
+
+    def until(self, holds, otherwise):
+        deadline = time.monotonic() + READY_SECONDS
+        while not holds():
+            self.assertLess(time.monotonic(), deadline, otherwise)
+            time.sleep(0.05)
+
+    def test_an_image_comes_back_and_is_in_the_file(self):
+        disk = iscsi_attach.empty_disk(self.folder)
+        image, back = iscsi_attach.random_image(self.folder), pathlib.Path(self.folder) / "back"
+        with Target(self.fabric, "--lun", str(disk)) as target:
+            with self.attached(target.url()) as attached:
+                self.copy(str(image), attached.nbd)
+                self.copy(attached.nbd, str(back))
+            self.assertEqual(target.stop()[0], 0)
+        self.assertEqual(back.read_bytes(), image.read_bytes())
+        self.assertEqual(disk.read_bytes(), image.read_bytes())
+
+    def test_small_and_large_requests_on_two_units_by_two_initiators(self):
+        with Target(self.fabric, "--lun", "ram:16M", "--lun", "ram:8M,bs=4096") as target:
+            with self.attached(target.url(0)) as first, self.attached(target.url(1)) as second:
+                self.good(first, "write -P 0x11 0 512", "write -P 0x12 1M 4M", "write -P 0x13 512 16k", "flush")
+                self.good(second, "write -P 0x21 0 4k", "write -z 4k 8k")
+                self.good(first, "read -P 0x11 0 512", "read -P 0x12 1M 4M", "read -P 0x13 512 16k")
+                self.good(second, "read -P 0x21 0 4k", "read -P 0 4k 8k")
+
+    def test_a_unit_that_is_read_only_is_not_written(self):
+        with Target(self.fabric, "--lun", "ram:1M,ro") as target, self.attached(target.url()) as attached:
+            status, output = attached.qemu_io("write 0 4k")
+            self.assertNotEqual(status, 0, output)
+
+    def test_who_is_not_on_the_list_is_refused(self):
+        with Target(self.fabric, "--lun", "ram:1M", "--allow", INITIATOR) as target:
+            with self.assertRaisesRegex(RuntimeError, "refuses the login"):
+                self.attached(target.url()).__enter__()
+            with self.attached(target.url(), "--initiator", INITIATOR) as attached:
+                self.good(attached, "read 0 4k")
+
+    def test_an_address_may_be_on_the_list(self):
+        with Target(self.fabric, "--lun", "ram:1M", "--allow", weft_clients.address_of(CLIENT)) as target, self.attached(target.url()) as attached:
+            self.good(attached, "read 0 4k")
+
+    def test_another_targets_name_is_refused(self):
+        with Target(self.fabric, "--lun", "ram:1M", "--name", "5") as target:
+            self.assertTrue(target.identifier.startswith("0000000000000005"))
+            with self.assertRaisesRegex(RuntimeError, "refuses the login"):
+                self.attached(target.url().replace(target.identifier, "6" * 32)).__enter__()
+
+    def test_sighup_takes_a_name_off_the_list_and_ends_its_session(self):
+        config = pathlib.Path(self.folder) / "srp.toml"
+        text = f'[[target]]\nname = "1"\ninitiators = ["{INITIATOR}"]\n[[target.lun]]\nram = "1M"\n'
+        config.write_text(text, encoding="utf-8")
+        with Target(self.fabric, "--config", str(config)) as target:
+            with self.attached(target.url(), "--initiator", INITIATOR, "--fast-fail", "2") as attached:
+                self.good(attached, "read 0 4k")
+                config.write_text(text.replace(INITIATOR, "0x01"), encoding="utf-8")
+                os.kill(target.child.pid, signal.SIGHUP)
+                self.assertIn("reloaded\n", target.child.stdout)  # reads until then: refused logins may be told before
+                status, output = attached.qemu_io("read 0 4k")
+                self.assertIsNotNone(status, "it waits for ever")
+                self.assertIn("Input/output error", output)
+
+    def start_load(self, attached, image, disk):
+        """nbdcopy in small requests, some of which are in the file when this returns."""
+        load = subprocess.Popen(["nbdcopy", "--flush", "--requests=4", "--request-size=4096", str(image), attached.nbd], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.until(lambda: disk.stat().st_blocks > 64, "nothing is written")
+        self.assertIsNone(load.poll(), "the load has ended already")
+        return load
+
+    def test_a_target_killed_under_load_is_logged_in_to_when_it_comes_again(self):
+        disk, image = iscsi_attach.empty_disk(self.folder), iscsi_attach.random_image(self.folder)
+        with Target(self.fabric, "--lun", str(disk)) as target, self.attached(target.url()) as attached:
+            load = self.start_load(attached, image, disk)
+            target.kill()
+            with Target(self.fabric, "--lun", str(disk)) as again:
+                output, in_time = weft_clients.communicate(load, time.monotonic() + SECONDS)
+                self.assertTrue(in_time, output)
+                self.assertEqual(load.returncode, 0, output)
+                self.assertEqual(disk.read_bytes(), image.read_bytes())
+                self.assertEqual(again.stop()[0], 0)
+
+    def test_a_target_killed_under_load_that_stays_away_gives_errors(self):
+        disk, image = iscsi_attach.empty_disk(self.folder), iscsi_attach.random_image(self.folder)
+        with Target(self.fabric, "--lun", str(disk)) as target, self.attached(target.url(), "--fast-fail", "2") as attached:
+            load = self.start_load(attached, image, disk)
+            target.kill()
+            output, in_time = weft_clients.communicate(load, time.monotonic() + SECONDS)
+            self.assertTrue(in_time, "it waits for ever")
+            self.assertIn("Input/output error", output)
+
+    def test_a_killed_initiator_leaves_nothing(self):
+        with Target(self.fabric, "--lun", "ram:1M") as target:
+            attached = self.attached(target.url()).__enter__()
+            self.until(lambda: self.fabric.has_id(SERVER, PORT, "CONNECT"), "no connection")  # nbdkit makes its socket before
+            attached.child.kill()
+            attached.child.wait(READY_SECONDS)
+            attached.log.close()
+            self.until(lambda: not self.fabric.has_id(SERVER, PORT, "CONNECT"), "the connection of a killed initiator stays")
+            self.assertEqual(target.stop(), (0, ""))
+
+    def test_wrong_options_are_refused_with_what_would_do(self):
+        for arguments, status, reason in ((["target"], 2, "no target: give --lun"), (["target", "--lun", "ram:1M", "--allow", "somebody"], 2, "somebody"),
+                                          (["target", "--lun", "ram:1M", "--name", "iqn.x"], 2, "identifier extension"),
+                                          (["attach", "iser://h/1/0", "--nbd", "s"], 2, "srp://HOST"),
+                                          (["target", "--lun", "ram:1M", "--device", "none0"], 1, "no RDMA device|cannot be loaded|ibv_get_device_list")):
+            done = subprocess.run([self.fabric.weft, "srp", *arguments], capture_output=True, text=True, timeout=SECONDS, check=False, cwd=self.folder)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertRegex(done.stderr, reason)
+
+    def test_the_commands_of_the_guide_work(self):
+        """Its script is one shell session, in an empty folder."""
+        script = re.search(r"```sh\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL).group(1)
+        shell = pathlib.Path(self.folder) / "weft"
+        shell.write_text(f'#!/bin/sh\nexec {shlex.quote(weft_clients.weft_command())} "$@"\n', encoding="utf-8")
+        shell.chmod(0o755)
+        done = subprocess.run(["bash", "-e", "-c", script], cwd=self.folder, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL,
+                              env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", "WEFT_FABRIC": f"guide-{os.getpid()}"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("export-size: 67108864", done.stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--verbose", action="store_true")
+    arguments, rest = parser.parse_known_args()
+    weft_clients.need_programs("nbdkit", "nbdcopy", "nbdinfo", "qemu-io")
+    start = time.monotonic()
+    result = unittest.main(argv=[sys.argv[0], *rest], verbosity=2 if arguments.verbose else 1, exit=False).result
+    print(f"srp: {time.monotonic() - start:.0f} s")
+    return 0 if result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
