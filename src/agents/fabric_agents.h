@@ -101,6 +101,8 @@ class FabricAgents final : public carriage::NodeAgents {
                                        Instant now);
   /// A subnet manager starts or stops running at the port. Raises trap 144.
   void set_is_sm(fabric::PortIndex port, bool is_sm, Instant now);
+  /// An agent of device management begins or ends to answer at the port. Raises trap 144.
+  void set_is_device_management(fabric::PortIndex port, bool answers, Instant now);
   /// Sets NodeDescription as the node's administrator would; raises trap 144. Refuses text that is
   /// too long.
   [[nodiscard]] Result<void> set_node_description(fabric::PortIndex port, std::string_view text,
@@ -194,6 +196,8 @@ class FabricAgents final : public carriage::NodeAgents {
   [[nodiscard]] std::uint16_t get_led_info(Request& request);
   [[nodiscard]] std::uint16_t set_led_info(Request& request);
   [[nodiscard]] std::uint16_t get_vendor_diag(Request& request);
+  void set_capability(fabric::PortIndex port, wire::PortCapability capability, bool has_it,
+                      Instant now);
   void report_local_change(fabric::PortIndex port, bool node_description_changed, Instant now);
 
   // sma_port_info.cc

@@ -133,5 +133,20 @@ TEST_F(LinkTraining, ANewSubnetManagerGetsATrap) {  // trap 144
   EXPECT_TRUE(fabric.port_info(h1, {1, 2}, 1).capability_mask.has(wire::PortCapability::IsSm));
 }
 
+TEST_F(LinkTraining, AnAgentOfDeviceManagementIsACapabilityWhileItAnswers) {  // trap 144
+  const auto is_supported = [&] {
+    return fabric.port_info(h1, {1, 2}, 1)
+        .capability_mask.has(wire::PortCapability::IsDeviceManagementSupported);
+  };
+  EXPECT_FALSE(is_supported());
+  fabric.agents.set_is_device_management(fabric.port("h2", 1), true, fabric.now);
+  fabric.agents.set_is_device_management(fabric.port("h2", 1), true, fabric.now);
+  fabric.run();
+  EXPECT_EQ(traps(144), 1U);
+  EXPECT_TRUE(is_supported());
+  fabric.agents.set_is_device_management(fabric.port("h2", 1), false, fabric.now);
+  EXPECT_FALSE(is_supported());
+}
+
 }  // namespace
 }  // namespace weft::agents

@@ -95,12 +95,20 @@ Result<void> FabricAgents::set_node_description(PortIndex port, std::string_view
 }
 
 void FabricAgents::set_is_sm(PortIndex port, bool is_sm, Instant now) {
+  set_capability(port, wire::PortCapability::IsSm, is_sm, now);
+}
+
+void FabricAgents::set_is_device_management(PortIndex port, bool answers, Instant now) {
+  set_capability(port, wire::PortCapability::IsDeviceManagementSupported, answers, now);
+}
+
+void FabricAgents::set_capability(PortIndex port, wire::PortCapability capability, bool has_it,
+                                  Instant now) {
   PortAgent& own = agent(management_port(port));
-  if (own.capabilities.has(wire::PortCapability::IsSm) == is_sm) {
+  if (own.capabilities.has(capability) == has_it) {
     return;
   }
-  own.capabilities = is_sm ? own.capabilities | wire::PortCapability::IsSm
-                           : own.capabilities.without(wire::PortCapability::IsSm);
+  own.capabilities = has_it ? own.capabilities | capability : own.capabilities.without(capability);
   report_local_change(management_port(port), false, now);
 }
 

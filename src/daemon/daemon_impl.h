@@ -114,6 +114,7 @@ class Daemon::Impl {
   void open_umad(Client& client, const uabi::OpenUmad& request);
   void register_umad_agent(Client& client, const uabi::RegisterUmadAgent& request);
   void unregister_umad_agent(Client& client, const uabi::UnregisterUmadAgent& request);
+  void update_device_management(fabric::PortIndex port);
   void flush_open_ports();
   void close_umad(Client& client);
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -127,6 +128,7 @@ void Daemon::Impl::register_umad_agent(Client& client, const uabi::RegisterUmadA
                                                       .oui = request.oui,
                                                       .methods = methods});
   if (agent) {
+    update_device_management(open_ports_.at(&client)->file().port());
     return client.send(uabi::UmadAnswer{.error = 0, .agent = *agent, .reason = {}});
   }
   const bool is_limit = agent.error().code == ErrorCode::OutOfMemory;
@@ -140,6 +142,16 @@ void Daemon::Impl::unregister_umad_agent(Client& client, const uabi::UnregisterU
   client.send(uabi::UmadAnswer{.error = done ? 0U : EINVAL,
                                .agent = request.agent,
                                .reason = done ? std::string{} : done.error().reason});
+  update_device_management(open_ports_.at(&client)->file().port());
+}
+
+/// What a kernel's target sets of its port is so while a program answers for it.
+void Daemon::Impl::update_device_management(fabric::PortIndex port) {
+  const bool answers = std::ranges::any_of(open_ports_, [port](const auto& open) {
+    const node::UmadFile& file = open.second->file();
+    return file.port() == port && file.answers(wire::ManagementClass::DevMgt);
+  });
+  management().agents().set_is_device_management(port, answers, os::now());
   run_management();
 }
 
@@ -158,9 +170,10 @@ void Daemon::Impl::close_umad(Client& client) {
   if (found == open_ports_.end()) {
     return;
   }
+  const fabric::PortIndex port = found->second->file().port();
   found->second->end();
   open_ports_.erase(found);
-  run_management();
+  update_device_management(port);
 }
 
 }  // namespace weft::daemon

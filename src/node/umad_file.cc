@@ -55,6 +55,7 @@ class UmadFile::Agent final : public mad::MadHandler {
   mad::ManagementInterface& interface;
   mad::AgentId id{};
   bool uses_kernel_rmpp{};
+  std::optional<wire::ManagementClass> answers{};
 
  private:
   UmadFile& file_;
@@ -75,6 +76,11 @@ UmadFile::~UmadFile() {
 std::size_t UmadFile::agents() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(agents_, [](const auto& agent) { return agent != nullptr; }));
+}
+
+bool UmadFile::answers(wire::ManagementClass mgmt_class) const {
+  return std::ranges::any_of(
+      agents_, [&](const auto& agent) { return agent && agent->answers == mgmt_class; });
 }
 
 Result<mad::Registration> UmadFile::check(const UmadRegistration& registration) {
@@ -118,6 +124,9 @@ Result<std::uint32_t> UmadFile::register_agent(const UmadRegistration& registrat
   auto& interface = is_smp(checked->mgmt_class) ? access_.smi : access_.gsi;
   auto agent = std::make_unique<Agent>(*this, number, interface);
   agent->uses_kernel_rmpp = !checked->handles_segments;
+  if (checked->methods.any()) {
+    agent->answers = checked->mgmt_class;
+  }
   const auto id = interface.register_agent(std::move(*checked), agent.get());
   if (!id) {
     return std::unexpected(id.error());

@@ -75,6 +75,8 @@ class UmadFile {
   [[nodiscard]] Result<std::uint32_t> register_agent(const UmadRegistration& registration);
   [[nodiscard]] Result<void> unregister_agent(std::uint32_t agent, Instant now);
   [[nodiscard]] std::size_t agents() const;
+  /// An agent of this file is given requests of the class to answer.
+  [[nodiscard]] bool answers(wire::ManagementClass mgmt_class) const;
 
   /// A MAD that cannot be sent is queued for reading at once, with the reason as errno.
   void send(const UmadEnvelope& envelope, ByteSpan mad, Instant now);

@@ -132,6 +132,17 @@ TEST_F(UmadFileTest, LetsOneAgentAloneHaveAMethodOfAClassOnAPort) {
   EXPECT_TRUE(second.register_agent(sm));
 }
 
+TEST_F(UmadFileTest, AnswersTheClassesWhoseRequestsAnAgentTakes) {
+  constexpr std::uint8_t kDevMgt = 0x06;
+  EXPECT_TRUE(file.register_agent(of_class(kDevMgt)));  // asks only, as srp_daemon does
+  EXPECT_FALSE(file.answers(ManagementClass::DevMgt));
+  EXPECT_TRUE(file.register_agent(of_class(kDevMgt, mad::methods({MadMethod::Get}))));
+  EXPECT_TRUE(file.answers(ManagementClass::DevMgt));
+  EXPECT_FALSE(file.answers(ManagementClass::Perf));
+  EXPECT_TRUE(file.unregister_agent(1, smps.now));
+  EXPECT_FALSE(file.answers(ManagementClass::DevMgt));
+}
+
 TEST_F(UmadFileTest, KeepsVendorsApartByTheirOui) {
   UmadRegistration ours = of_class(0x32, mad::methods({MadMethod::Get}));
   UmadRegistration theirs = ours;
