@@ -180,15 +180,66 @@ class Srp(unittest.TestCase):
             self.assertTrue(in_time, "it waits for ever")
             self.assertIn("Input/output error", output)
 
-    def test_a_killed_initiator_leaves_nothing(self):
-        with Target(self.fabric, "--lun", "ram:1M") as target:
+    def test_an_initiator_killed_under_load_leaves_nothing(self):
+        disk, image = iscsi_attach.empty_disk(self.folder), iscsi_attach.random_image(self.folder)
+        with Target(self.fabric, "--lun", str(disk)) as target:
             attached = self.attached(target.url()).__enter__()
-            self.until(lambda: self.fabric.has_id(SERVER, PORT, "CONNECT"), "no connection")  # nbdkit makes its socket before
+            load = self.start_load(attached, image, disk)
             attached.child.kill()
             attached.child.wait(READY_SECONDS)
             attached.log.close()
+            _, in_time = weft_clients.communicate(load, time.monotonic() + SECONDS)
+            self.assertTrue(in_time, "nbdcopy waits for a server that is gone")
             self.until(lambda: not self.fabric.has_id(SERVER, PORT, "CONNECT"), "the connection of a killed initiator stays")
+            with self.attached(target.url()) as another:
+                self.copy(str(image), another.nbd)
             self.assertEqual(target.stop(), (0, ""))
+        self.assertEqual(disk.read_bytes(), image.read_bytes())
+
+    def test_a_link_that_is_cut_and_mended_is_a_new_login(self):
+        disk, image = iscsi_attach.empty_disk(self.folder), iscsi_attach.random_image(self.folder)
+        with Target(self.fabric, "--lun", str(disk)) as target, self.attached(target.url()) as attached:
+            load = self.start_load(attached, image, disk)
+            self.fabric.run("link", "down", SERVER)
+            time.sleep(1)
+            self.assertIsNone(load.poll(), "the load has ended without a link")
+            self.fabric.run("link", "up", SERVER)
+            output, in_time = weft_clients.communicate(load, time.monotonic() + SECONDS)
+            self.assertTrue(in_time, "it waits for ever")
+            self.assertEqual(load.returncode, 0, output)
+            self.assertEqual(disk.read_bytes(), image.read_bytes())
+
+    def test_a_target_that_sleeps_longer_than_the_timeout_answers_in_the_end(self):
+        with Target(self.fabric, "--lun", "ram:1M") as target, self.attached(target.url(), "--timeout", "1") as attached:
+            self.good(attached, "write -P 1 0 64k")
+            os.kill(target.child.pid, signal.SIGSTOP)
+            writer = subprocess.Popen(["qemu-io", "-f", "raw", "-c", "write -P 2 0 64k", "-c", "flush", attached.nbd], stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            time.sleep(2.5)
+            os.kill(target.child.pid, signal.SIGCONT)
+            output, in_time = weft_clients.communicate(writer, time.monotonic() + SECONDS)
+            self.assertTrue(in_time, "it waits for ever")
+            self.assertEqual(writer.returncode, 0, output)
+            self.good(attached, "read -P 2 0 64k")
+
+    def found(self, *command):
+        """What one of srptools on the other host, as a machine of its own, lists of targets."""
+        done = subprocess.run([self.fabric.weft, "exec", "--ns", CLIENT, "--", *namespaces.preloaded(command)], capture_output=True, text=True,
+                              timeout=SECONDS, check=False, env=self.fabric.environment(), stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return [line for line in done.stdout.splitlines() if line.startswith("id_ext=")]
+
+    def test_srptools_find_the_target_while_it_runs(self):
+        with Target(self.fabric, "--lun", "ram:1M", "--name", "5") as target:
+            guid = target.identifier[16:]
+            expected = re.compile(f"id_ext=0000000000000005,ioc_guid={guid},dgid=fe80[0-9a-f]{{28}},pkey=ffff,service_id={0x1060000 | PORT:016x}")
+            self.until(lambda: self.found("ibsrpdm", "-c"), "ibsrpdm finds nothing")  # SA knows when the manager has looked
+            for command in (("ibsrpdm", "-c"), ("srp_daemon", "-o", "-c")):
+                listed = self.found(*command)
+                self.assertEqual(len(listed), 1, listed)
+                self.assertRegex(listed[0], expected)
+            target.kill()
+            self.until(lambda: not self.found("ibsrpdm", "-c"), "a killed target is found")
 
     def test_wrong_options_are_refused_with_what_would_do(self):
         for arguments, status, reason in ((["target"], 2, "no target: give --lun"), (["target", "--lun", "ram:1M", "--allow", "somebody"], 2, "somebody"),
@@ -215,7 +266,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--verbose", action="store_true")
     arguments, rest = parser.parse_known_args()
-    weft_clients.need_programs("nbdkit", "nbdcopy", "nbdinfo", "qemu-io")
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    weft_clients.need_programs("nbdkit", "nbdcopy", "nbdinfo", "qemu-io", "ibsrpdm", "srp_daemon")
     start = time.monotonic()
     result = unittest.main(argv=[sys.argv[0], *rest], verbosity=2 if arguments.verbose else 1, exit=False).result
     print(f"srp: {time.monotonic() - start:.0f} s")

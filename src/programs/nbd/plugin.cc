@@ -68,6 +68,17 @@ int refuse(const std::string& reason) {
   return -1;
 }
 
+/// The parameter that is a number of seconds; null: it is another.
+[[nodiscard]] unsigned* seconds_of(std::string_view name) {
+  if (name == "fast-fail") {
+    return &the_export.options.fast_fail_seconds;
+  }
+  if (name == "dev-loss") {
+    return &the_export.srp.dev_loss_seconds;
+  }
+  return name == "timeout" ? &the_export.srp.timeout_seconds : nullptr;
+}
+
 int configure(const char* key, const char* value) {
   const std::string_view name{key};
   const std::string_view text{value};
@@ -81,17 +92,15 @@ int configure(const char* key, const char* value) {
     the_export.options.chap_algorithm = text;
   } else if (name == "device") {
     the_export.srp.device = text;
-  } else if (name == "fast-fail" || name == "dev-loss") {
-    unsigned seconds = 0;
+  } else if (unsigned* const seconds = seconds_of(name); seconds != nullptr) {
     const char* const end = text.data() + text.size();
-    if (std::from_chars(text.data(), end, seconds).ptr != end || seconds == 0) {
+    if (std::from_chars(text.data(), end, *seconds).ptr != end || *seconds == 0) {
       return refuse(std::string{name} + " is a number of seconds");
     }
-    (name == "dev-loss" ? the_export.srp.dev_loss_seconds : the_export.options.fast_fail_seconds) =
-        seconds;
   } else {
-    return refuse("unknown parameter '" + std::string{name} +
-                  "': url, initiator, chap-file, chap-algorithm, device, fast-fail, dev-loss");
+    return refuse(
+        "unknown parameter '" + std::string{name} +
+        "': url, initiator, chap-file, chap-algorithm, device, fast-fail, dev-loss, timeout");
   }
   return 0;
 }
@@ -215,7 +224,7 @@ int zero_octets(void* handle, std::uint32_t count, std::uint64_t offset, std::ui
   made.config_help =
       "url=iscsi://HOST[:PORT]/IQN/LUN  (required; or iser://, srp://HOST[:PORT]/TARGET/LUN)\n"
       "initiator=IQN  chap-file=FILE  chap-algorithm=NAME  fast-fail=SECONDS\n"
-      "of srp: device=NAME  dev-loss=SECONDS";
+      "of srp: device=NAME  dev-loss=SECONDS  timeout=SECONDS";
   made.magic_config_key = "url";
   made.after_fork = after_fork;
   made.cleanup = clean_up;

@@ -45,6 +45,11 @@ CLI::App& add_attach_command(CLI::App& app, AttachOptions& options) {
                   "Seconds until the target is given up, after a connection was lost")
       ->default_val(600)
       ->check(CLI::Range(1, 86400));
+  command
+      .add_option("--timeout", options.path.timeout_seconds,
+                  "Seconds until a command that is not answered is aborted")
+      ->default_val(30)
+      ->check(CLI::Range(1, 600));
   return command;
 }
 
@@ -66,7 +71,8 @@ int run_attach(const AttachOptions& options) {
   }
   call.parameters = {"url=" + options.where,
                      fmt::format("fast-fail={}", options.path.fast_fail_seconds),
-                     fmt::format("dev-loss={}", options.path.dev_loss_seconds)};
+                     fmt::format("dev-loss={}", options.path.dev_loss_seconds),
+                     fmt::format("timeout={}", options.path.timeout_seconds)};
   if (!options.path.initiator.empty()) {
     call.parameters.push_back("initiator=" + options.path.initiator);
   }

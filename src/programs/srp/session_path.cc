@@ -30,10 +30,8 @@ using weft::srp::Request;
 
 namespace {
 
-// Policy: how long a command may take before it is aborted, and how soon a login is tried again.
-constexpr std::chrono::seconds kCommandPatience{30};
-constexpr Duration kReconnectDelay = Duration::seconds(1);
-constexpr std::chrono::seconds kLoginPatience{10};
+constexpr Duration kReconnectDelay = Duration::seconds(1);  // policy
+constexpr std::chrono::seconds kLoginPatience{10};          // policy
 
 [[nodiscard]] std::uint64_t random_extension() {
   std::array<std::byte, sizeof(std::uint64_t)> octets{};
@@ -231,7 +229,8 @@ DiskAnswer SessionPath::execute(const DiskCommand& command) {
       call.end({.kind = Outcome::Kind::PathFailed});
     }
   });
-  while (!call.wait_for(kCommandPatience)) {
+  while (!call.wait_for(std::chrono::seconds{options_.timeout_seconds})) {
+    log_(fmt::format("command {} is not answered, and aborted", id));
     // The session aborts, resets or makes a new channel, so that this ends.
     act([this, id](Instant now) { std::ignore = session_->abort(id, now); });
   }

@@ -28,6 +28,7 @@ struct PathOptions {
   std::string device{};     ///< as libibverbs has it; empty: the first
   unsigned fast_fail_seconds{30};
   unsigned dev_loss_seconds{600};
+  unsigned timeout_seconds{30};  ///< until a command is aborted
 };
 
 class SessionPath final : public disk::DiskPath,

@@ -63,6 +63,13 @@ Result<void> TargetService::open(const iscsi::Configuration& configuration,
       return listens;
     }
   }
+  management_ = std::make_unique<DeviceManagement>(loop_, [this](const std::string& text) {
+    host_->environment().log(core::LogLevel::Warning, text);
+  });
+  tell_management();
+  for (std::uint8_t port = 1; port <= host_->device().port_count(); ++port) {
+    management_->add_port(std::string{host_->device().name()}, port);
+  }
   signals_.add(SIGTERM);
   signals_.add(SIGINT);
   signals_.add(SIGHUP);
@@ -74,6 +81,7 @@ TargetService::~TargetService() {
   if (host_ == nullptr) {
     return;
   }
+  management_.reset();
   listeners_.clear();
   if (accept_work_ != nullptr) {
     accept_work_->cancel_and_wait();
@@ -106,6 +114,30 @@ Result<void> TargetService::add(const iscsi::TargetConfiguration& target) {
     return fail(ErrorCode::Exists, "two targets have the identifier {}", weft::srp::to_string(id));
   }
   return {};
+}
+
+/// One controller with the targets as its services, which the first portal's port leads to.
+void TargetService::tell_management() {
+  const core::DeviceAttributes& device = host_->device().attributes();
+  const weft::srp::PortOptions port;
+  weft::srp::DeviceAgent agent{
+      {.ioc_guid = ioc_guid_,
+       .vendor_id = device.vendor_id,
+       .device_id = device.vendor_part_id,
+       .device_version = static_cast<std::uint16_t>(device.hardware_version),
+       .id_string = "Weft SRP target",
+       .send_queue_depth = static_cast<std::uint16_t>(port.request_limit),
+       .send_message_size = port.max_initiator_iu,
+       .rdma_size = port.max_rdma_size}
+  };
+  for (const auto& [id, node] : nodes_) {
+    const std::string name = weft::srp::DeviceAgent::service_name(extension_of(id));
+    const auto added = agent.add_service(name, service_id_of(listeners_.front()->source_port()));
+    if (!added) {
+      host_->environment().log(core::LogLevel::Warning, added.error().reason);
+    }
+  }
+  management_->set_agent(std::move(agent));
 }
 
 Result<void> TargetService::listen(const std::string& portal) {
@@ -279,6 +311,7 @@ void TargetService::reload() {
       say(added.error());
     }
   }
+  tell_management();
   fmt::print("reloaded\n");
   std::fflush(stdout);
 }

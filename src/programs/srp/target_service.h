@@ -18,6 +18,7 @@
 #include "programs/iscsi/configuration.h"
 #include "programs/iscsi/file_device.h"
 #include "programs/rdma/host.h"
+#include "programs/srp/device_management.h"
 #include "programs/srp/target_link.h"
 #include "programs/srp/target_node.h"
 
@@ -61,6 +62,7 @@ class TargetService final : private core::RdmaCmHandler {
   void accept(Request request);
   [[nodiscard]] TargetNode* node_of(const verbs::ConnectionParameters& offered);
   void collect();
+  void tell_management();
   void await_signal();
   void reload();
   void remove(Nodes::iterator node);
@@ -81,6 +83,7 @@ class TargetService final : private core::RdmaCmHandler {
   std::unique_ptr<core::Work> accept_work_;
   std::unique_ptr<core::Work> collect_work_;
   std::vector<std::unique_ptr<core::RdmaCmId>> listeners_;
+  std::unique_ptr<DeviceManagement> management_;
 };
 
 }  // namespace weft::programs::srp
