@@ -34,6 +34,7 @@ constexpr auto kRows = std::to_array<Row>({
     {Requested,   AliasGuidInput::Accept,     Valid      },
     {Requested,   AliasGuidInput::Decline,    Declined   },
     {Requested,   AliasGuidInput::Reregister, Pending    },
+    {Requested,   AliasGuidInput::PortUp,     Pending    },
     {Valid,       AliasGuidInput::Assign,     Pending    },
     {Valid,       AliasGuidInput::Withdraw,   Withdrawing},
     {Valid,       AliasGuidInput::Reregister, Pending    },
@@ -41,8 +42,10 @@ constexpr auto kRows = std::to_array<Row>({
     {Declined,    AliasGuidInput::Withdraw,   Withdrawing},
     {Declined,    AliasGuidInput::Retry,      Pending    },
     {Declined,    AliasGuidInput::Reregister, Pending    },
+    {Declined,    AliasGuidInput::PortUp,     Pending    },
     {Withdrawing, AliasGuidInput::Assign,     Pending    },
     {Withdrawing, AliasGuidInput::Accept,     Unset      },
+    {Withdrawing, AliasGuidInput::PortUp,     Withdrawing},
 });
 
 /// The component of the first GUID of a block; those of the others follow.
@@ -89,7 +92,7 @@ bool AliasGuids::apply(FunctionId function, AliasGuidInput input) {
   }
   record.state = *next;
   if (input == AliasGuidInput::Assign || input == AliasGuidInput::Withdraw ||
-      input == AliasGuidInput::Reregister) {
+      input == AliasGuidInput::Reregister || input == AliasGuidInput::PortUp) {
     ++record.version;
     record.backoff = {};
     record.retry_at = {};
@@ -123,6 +126,13 @@ Result<void> AliasGuids::set(FunctionId function, Guid admin, Instant /*now*/) {
 void AliasGuids::reregister_all(Instant /*now*/) {
   for (const auto& [function, record] : records_) {
     apply(function, AliasGuidInput::Reregister);
+  }
+}
+
+void AliasGuids::handle_port_up() {
+  requests_.clear();
+  for (const auto& [function, record] : records_) {
+    apply(function, AliasGuidInput::PortUp);
   }
 }
 

@@ -39,8 +39,9 @@ enum class AliasGuidInput : std::uint8_t {
   Decline,     ///< or no answer in time
   Retry,       ///< the time until the next attempt is over
   Reregister,  ///< SA may have forgotten it
+  PortUp,      ///< what was asked before may be lost
 };
-inline constexpr std::size_t kAliasGuidInputs = 7;
+inline constexpr std::size_t kAliasGuidInputs = 8;
 /// None where the input changes nothing.
 [[nodiscard]] std::optional<AliasGuidState> next_state(AliasGuidState state, AliasGuidInput input);
 
@@ -65,6 +66,8 @@ class AliasGuids {
   [[nodiscard]] Result<void> set(FunctionId function, Guid admin, Instant now);
   /// Client re-register, or another manager.
   void reregister_all(Instant now);
+  /// The port can send again: what SA has not confirmed is asked for at once.
+  void handle_port_up();
 
   /// Requests to SA, one at a time for each block, with a transaction ID of kAliasGuidTag.
   [[nodiscard]] std::optional<wire::SaMad> poll_transmit(Instant now);

@@ -133,6 +133,25 @@ TEST_F(SriovAliasGuids, AreRegisteredAnewAfterARestartOfTheManager) {
   EXPECT_FALSE(guids.poll_change().has_value());  // it is the same one
 }
 
+TEST_F(SriovAliasGuids, WhatWasAskedBeforeThePortWentDownIsAskedAtOnceWhenItIsUp) {
+  ASSERT_TRUE(guids.set(kA, kGuid, now).has_value());
+  ASSERT_TRUE(guids.set(kFar, kGuid, now).has_value());
+  grant(*sent());
+  EXPECT_EQ(guids.state(kA), AliasGuidState::Valid);
+  const auto lost = sent();
+  ASSERT_TRUE(lost.has_value());
+  guids.handle_port_up();
+  const auto again = sent();
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(record(*again).block, 1);
+  EXPECT_FALSE(sent().has_value());  // SA has the other
+  EXPECT_EQ(guids.state(kA), AliasGuidState::Valid);
+  grant(*lost);  // late
+  EXPECT_EQ(guids.state(kFar), AliasGuidState::Requested);
+  grant(*again);
+  EXPECT_EQ(guids.state(kFar), AliasGuidState::Valid);
+}
+
 TEST_F(SriovAliasGuids, AreDeletedWithTheirFunction) {
   ASSERT_TRUE(guids.set(kA, kGuid, now).has_value());
   grant(*sent());

@@ -181,6 +181,9 @@ std::optional<OutboundMad> Multiplexer::poll_wire(Instant now) {
     to_wire_.pop_front();
     return mad;
   }
+  if (!is_up_) {
+    return std::nullopt;  // a GMP from a port that is not Active is lost, and waits for a timeout
+  }
   auto request = groups_.poll_transmit();
   if (!request) {
     request = alias_guids_.poll_transmit(now);
@@ -249,6 +252,9 @@ void Multiplexer::observe_smp(const MadBytes& answer, wire::MadMethod request, I
       tell(function, event);
     }
   }
+  if (change.is_up.value_or(false)) {
+    alias_guids_.handle_port_up();
+  }
   if (change.needs_registration) {
     alias_guids_.reregister_all(now);
     groups_.rejoin_all(now);
@@ -294,7 +300,7 @@ void Multiplexer::handle_timeout(Instant now) {
 
 Instant Multiplexer::poll_deadline() const {
   return std::min({transactions_.poll_deadline(), cm_.poll_deadline(), groups_.poll_deadline(),
-                   alias_guids_.poll_deadline()});
+                   is_up_ ? alias_guids_.poll_deadline() : Instant::never()});
 }
 
 const Tunnel* Multiplexer::tunnel(FunctionId function, SpecialQp qp) const {

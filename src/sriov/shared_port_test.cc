@@ -78,6 +78,23 @@ TEST_F(SriovSharedPort, IsActiveForAFunctionWhenSaHasItsGuid) {  // part of T-SR
   EXPECT_EQ(port.port_of(kA).state, verbs::PortState::Down);
 }
 
+TEST_F(SriovSharedPort, AsksSaOnlyWhileItIsActive) {
+  add(kA);
+  physical.state = verbs::PortState::Down;
+  port.update(physical, kStart);
+  // The manager asks for registration with the LID, before it makes the port Active.
+  physical.state = verbs::PortState::Initialize;
+  ++physical.reregistrations;
+  port.update(physical, kStart);
+  EXPECT_FALSE(port.poll_transmit(kStart).has_value());
+  EXPECT_GT(port.poll_deadline(), kStart);
+  physical.state = verbs::PortState::Active;
+  port.update(physical, kStart);
+  EXPECT_EQ(port.port_of(kA).state, verbs::PortState::Initialize);
+  let_sa_answer();
+  EXPECT_EQ(port.port_of(kA).state, verbs::PortState::Active);
+}
+
 TEST_F(SriovSharedPort, AnswersGoToWhoAsked) {  // R-SRI-6
   add(kA);
   add(kB);
