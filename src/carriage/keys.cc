@@ -74,7 +74,15 @@ mad::MadAddress ManagementNetwork::source_of(const InFlightPacket& packet) const
   }
   if (to.global) {
     from.global = to.global;
-    from.global->dgid = tables_.gids(packet.arrival.source).front();
+    const std::span<const Gid> gids = tables_.gids(packet.arrival.source);
+    from.global->dgid =
+        to.global->sgid_index < gids.size() ? gids[to.global->sgid_index] : gids.front();
+    const std::span<const Gid> own_gids =
+        tables_.gids(fabric::management_port(tables_, packet.arrival.at));
+    const auto meant = std::ranges::find(own_gids, to.global->dgid);  // of a group: none
+    from.global->sgid_index = meant == own_gids.end()
+                                  ? std::uint8_t{0}
+                                  : static_cast<std::uint8_t>(meant - own_gids.begin());
   }
   return from;
 }

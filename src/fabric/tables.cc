@@ -288,9 +288,13 @@ PortIndex TablesView::owner_of(Lid lid) const {
 }
 
 PortIndex TablesView::owner_of(const Gid& gid) const {
-  const auto found =
-      std::ranges::lower_bound(gid_order_, gid, {}, [&](std::uint32_t at) { return gids_[at]; });
-  return found != gid_order_.end() && gids_[*found] == gid ? gid_owners_[*found] : kNoPort;
+  const auto end =
+      std::ranges::upper_bound(gid_order_, gid, {}, [&](std::uint32_t at) { return gids_[at]; });
+  if (end == gid_order_.begin()) {
+    return kNoPort;
+  }
+  const std::uint32_t last = *std::prev(end);
+  return gids_[last] == gid ? gid_owners_[last] : kNoPort;
 }
 
 PortNumber TablesView::forward(const NodeRecord& node, Lid dlid) const {

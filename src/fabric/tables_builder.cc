@@ -102,6 +102,7 @@ class PKeyPool {
   std::vector<PKey> pool_;
 };
 
+/// A port without a cable does not take a LID from one with a cable: it is a virtual function's.
 std::vector<PortIndex> owners_by_lid(std::span<const PortRecord> ports) {
   std::size_t top = 0;
   for (const PortRecord& port : ports) {
@@ -115,7 +116,10 @@ std::vector<PortIndex> owners_by_lid(std::span<const PortRecord> ports) {
       continue;
     }
     for (std::size_t offset = 0; offset < std::size_t{1} << ports[i].lmc; ++offset) {
-      owners[ports[i].lid.value() + offset] = PortIndex{static_cast<std::uint32_t>(i)};
+      PortIndex& owner = owners[ports[i].lid.value() + offset];
+      if (owner == kNoPort || ports[i].peer != kNoPort || ports[i].is_switch_port()) {
+        owner = PortIndex{static_cast<std::uint32_t>(i)};
+      }
     }
   }
   return owners;

@@ -174,6 +174,11 @@ class Fabric {
   // fabric_nodes.cc
   [[nodiscard]] Result<void> add_node(const NodeChange& change, Instant now);
   [[nodiscard]] Result<void> remove_node(const NodeChange& change, Instant now);
+  [[nodiscard]] Result<void> check_new_name(const NodeChange& change) const;
+  // virtual_functions.cc
+  [[nodiscard]] Result<void> add_function(const NodeChange& change, Instant now);
+  [[nodiscard]] Result<void> check_removal(fabric::NodeIndex node, bool is_forced) const;
+  void remove_function_of(fabric::NodeIndex node, Instant now);
   [[nodiscard]] Result<fabric::EndPoint> find_free_port(std::string_view name) const;
   [[nodiscard]] Result<std::vector<fabric::LinkDescription>> links_of(
       const NodeChange& change, const fabric::Topology& topology) const;

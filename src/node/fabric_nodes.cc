@@ -132,7 +132,7 @@ Result<std::vector<fabric::LinkDescription>> Fabric::links_of(
   return links;
 }
 
-Result<void> Fabric::add_node(const NodeChange& change, Instant now) {
+Result<void> Fabric::check_new_name(const NodeChange& change) const {
   const bool is_switch = change.kind == NodeKind::Switch;
   if (auto named = fabric::internal::check_name(is_switch ? "switch" : "host", change.name);
       !named) {
@@ -142,6 +142,17 @@ Result<void> Fabric::add_node(const NodeChange& change, Instant now) {
     return fail(ErrorCode::Exists, "the fabric has a node {} already; another name would do",
                 change.name);
   }
+  return {};
+}
+
+Result<void> Fabric::add_node(const NodeChange& change, Instant now) {
+  if (auto named = check_new_name(change); !named) {
+    return named;
+  }
+  if (!change.of.empty()) {
+    return add_function(change, now);
+  }
+  const bool is_switch = change.kind == NodeKind::Switch;
   const std::size_t more = is_switch ? change.ports + 1U : std::size_t{change.hcas} * change.ports;
   if (builder_.ports().size() + more > max_ports_) {
     return fail(ErrorCode::OutOfMemory, "a fabric that runs grows by at most {} ports",
@@ -172,11 +183,8 @@ Result<void> Fabric::remove_node(const NodeChange& change, Instant now) {
   }
   const fabric::NodeRecord& node = builder_.node(*found);
   const bool is_host = node.kind == NodeKind::Host;
-  const auto programs = std::ranges::count_if(
-      processes_, [&](const auto& entry) { return entry.first.host == *found; });
-  if (programs != 0 && !change.is_forced) {
-    return fail(ErrorCode::Busy, "{} programs run on {}; --force takes their devices away",
-                programs, change.name);
+  if (auto checked = check_removal(*found, change.is_forced); !checked) {
+    return checked;
   }
   const auto is_other_host = [&](const fabric::NodeRecord& other) {
     return other.kind == NodeKind::Host && !other.is_removed() && &other != &node;
@@ -192,6 +200,7 @@ Result<void> Fabric::remove_node(const NodeChange& change, Instant now) {
     unplugged_.erase(std::min(port, builder_.port(port).peer));
   }
   hosts_.remove(*found);
+  remove_function_of(*found, now);
   management_.agents().power_off(*found, now);
   std::erase_if(topology_.links, [&](const fabric::LinkDescription& link) {
     return is_of_node(builder_.port_of(link.a)) || is_of_node(builder_.port_of(link.b));

@@ -120,9 +120,11 @@ void HostServices::set_up_interface(Port& port, Instant now) {
   resolver_.remove_interface({.port = key_of(port.index), .pkey = port.pkey}, now);
   port.pkey = pkey;
   if (pkey.is_valid()) {
+    const auto function = plane_.shared_ports().function_at(port.index);
+    const Qpn qpn = ipoib_qpn(port.port_of_host, function ? function->number.value() : 0U);
     // The topology was validated, so no two ports share an address.
     static_cast<void>(resolver_.add_interface(
-        {.port = key_of(port.index), .pkey = pkey}, ipoib_qpn(port.port_of_host), *port.sa,
+        {.port = key_of(port.index), .pkey = pkey}, qpn, *port.sa,
         fabric::addresses_of(topology_, place_.position, port.port_of_host), now));
   }
 }
@@ -144,7 +146,7 @@ void HostServices::handle_timeout(Instant now) {
   resolver_.handle_timeout(now);
   connections_.handle_timeout(now);
   while (auto sent = resolver_.poll_transmit()) {
-    plane_.send(port_of(sent->first), std::move(sent->second));
+    plane_.send(port_of(sent->first), std::move(sent->second), now);
   }
   for (const Port& port : ports_) {
     plane_.wake(port.index);  // its clients may have sent requests
@@ -289,7 +291,33 @@ bool HostServicesTable::is_solicitation_for(PortIndex at, ByteSpan payload) {
   return std::ranges::find(addresses, target, &InterfaceAddress::address) != addresses.end();
 }
 
+/// Whether a datagram that came by a shared port is this function's: by its QPN, or as one to a
+/// group of which everyone but its sender gets a copy.
+bool HostServicesTable::is_for(PortIndex port, const mad::ReceivedDatagram& datagram) const {
+  if (datagram.destination_qp == kMulticastQpn) {
+    const std::optional<mad::GlobalRoute>& from = datagram.source.global;
+    return !from || tables_.gids(port).front() != from->dgid;
+  }
+  const auto function = plane_.shared_ports().function_at(port);
+  const std::uint32_t port_of_host =
+      port.value() - tables_.node(tables_.port(port).node).first_port.value();
+  return datagram.destination_qp ==
+         ipoib_qpn(port_of_host, function ? function->number.value() : 0U);
+}
+
 void HostServicesTable::take(PortIndex at, const mad::ReceivedDatagram& datagram, Instant now) {
+  const std::vector<PortIndex> functions = plane_.shared_ports().functions_of(at);
+  if (functions.empty() || is_for(at, datagram)) {
+    take_at(at, datagram, now);
+  }
+  for (const PortIndex function : functions) {
+    if (is_for(function, datagram)) {
+      take_at(function, datagram, now);
+    }
+  }
+}
+
+void HostServicesTable::take_at(PortIndex at, const mad::ReceivedDatagram& datagram, Instant now) {
   const NodeIndex node = tables_.port(at).node;
   if (has(node) || is_solicitation_for(at, datagram.payload)) {
     HostServices& services = host(node, now);

@@ -31,10 +31,11 @@
 namespace weft::node {
 
 /// QPN of a port's IPoIB interface; ports are counted over all HCAs of the host. It belongs to the
-/// host's own process slot 0 (base/process_slot.h).
-[[nodiscard]] constexpr Qpn ipoib_qpn(std::uint32_t port_of_host) {
-  constexpr std::uint32_t kFirst = 0x100;  // policy
-  return Qpn{kFirst + port_of_host};
+/// host's own process slot 0 (base/process_slot.h). Virtual functions (`function` is 1 and up)
+/// share their port's QPNs, and have one each.
+[[nodiscard]] constexpr Qpn ipoib_qpn(std::uint32_t port_of_host, std::uint32_t function = 0) {
+  constexpr std::uint32_t kFirst = 0x100;  // policy, as what lies between functions
+  return Qpn{kFirst * (function + 1) + port_of_host};
 }
 
 /// The PortKey that SA clients use is the port's index in the tables.
@@ -146,6 +147,8 @@ class HostServicesTable final : private carriage::DatagramSink {
 
  private:
   void take(fabric::PortIndex at, const mad::ReceivedDatagram& datagram, Instant now) override;
+  void take_at(fabric::PortIndex at, const mad::ReceivedDatagram& datagram, Instant now);
+  [[nodiscard]] bool is_for(fabric::PortIndex port, const mad::ReceivedDatagram& datagram) const;
   [[nodiscard]] bool is_solicitation_for(fabric::PortIndex at, ByteSpan payload);
   [[nodiscard]] std::uint32_t position_of(fabric::NodeIndex node);
   void schedule(fabric::NodeIndex node, Instant deadline);

@@ -15,6 +15,15 @@ ManagementPlane::ManagementPlane(fabric::TablesBuilder& tables,
       network_(tables, agents_, *this,
                {.counters = options.counters == nullptr ? &own_counters_ : options.counters,
                 .faults = options.faults}),
+      shared_(tables,
+              {.send =
+                   [this](PortIndex from, const mad::MadPacket& packet) {
+                     network_.send(from, mad::InterfaceKind::Gsi, packet);
+                   },
+               .deliver =
+                   [this](PortIndex at, const mad::MadAddress& source, const mad::MadBytes& mad) {
+                     hand_over(at, mad::InterfaceKind::Gsi, source, mad);
+                   }}),
       is_runnable_(tables.ports().size()) {}
 
 ManagementPort& ManagementPlane::find_or_create(PortIndex own) {
@@ -45,8 +54,48 @@ void ManagementPlane::wake(PortIndex index) {
 
 void ManagementPlane::deliver(PortIndex at, mad::InterfaceKind kind, const mad::MadAddress& source,
                               const mad::MadBytes& mad, Instant now) {
-  find_or_create(at).interface(kind).handle_mad(source, mad, now);
+  now_ = now;
+  if (shared_.empty() || !shared_.receive(at, kind, source, mad, now)) {
+    hand_over(at, kind, source, mad);
+  }
+}
+
+void ManagementPlane::hand_over(PortIndex at, mad::InterfaceKind kind,
+                                const mad::MadAddress& source, const mad::MadBytes& mad) {
+  find_or_create(at).interface(kind).handle_mad(source, mad, now_);
   wake(at);
+}
+
+/// What a port that functions share sends to a group reaches the others of them inside it.
+void ManagementPlane::copy_to_functions(PortIndex physical, const Gid& sender,
+                                        const mad::Datagram& datagram, Instant now) {
+  const fabric::PortRecord& port = tables_.port(physical);
+  if (sink_ == nullptr || !datagram.to.global || port.state != fabric::PortState::Active) {
+    return;
+  }
+  mad::MadAddress source = datagram.to;
+  source.lid = port.lid;
+  source.qp = datagram.source_qp;
+  source.global->dgid = sender;
+  sink_->take(physical,
+              {.destination_qp = datagram.to.qp,
+               .destination_gid = datagram.to.global->dgid,
+               .source = source,
+               .payload = datagram.payload},
+              now);
+}
+
+void ManagementPlane::send(PortIndex from, mad::Datagram datagram, Instant now) {
+  const auto function = shared_.function_at(from);
+  const PortIndex physical = function ? function->physical : from;
+  const bool is_shared = !shared_.empty() && !shared_.functions_of(physical).empty();
+  if (is_shared && datagram.to.lid.is_multicast()) {
+    copy_to_functions(physical, tables_.gids(from).front(), datagram, now);
+  }
+  if (function && datagram.to.global) {
+    datagram.to.global->sgid_index = static_cast<std::uint8_t>(function->number.value());
+  }
+  network_.send(physical, std::move(datagram));
 }
 
 void ManagementPlane::schedule(PortIndex index, Instant deadline) {
@@ -82,7 +131,9 @@ bool ManagementPlane::collect_from(ManagementPort& port, Instant now) {
       if (!packet) {
         break;
       }
-      network_.send(port.index(), kind, *packet);
+      if (shared_.empty() || !shared_.send(port.index(), kind, *packet, now)) {
+        network_.send(port.index(), kind, *packet);
+      }
       ++sent;
     }
     has_more |= sent == kMadsPerInterface;
@@ -109,12 +160,15 @@ void ManagementPlane::collect(Instant now) {
 }
 
 bool ManagementPlane::run(Instant now) {
+  now_ = now;
+  shared_.run(now);
   handle_timeouts(now);
   bool network_has_more = false;
   for (std::size_t carried = 0; carried < kMadsPerRun; carried += kMadsPerInterface) {
     collect(now);
     network_has_more = network_.run(kMadsPerInterface, now);
-    if (!network_has_more && runnable_.empty()) {
+    shared_.run(now);
+    if (!network_has_more && runnable_.empty() && shared_.deadline() > now) {
       return false;
     }
   }
@@ -126,7 +180,7 @@ Instant ManagementPlane::deadline() const {
     return Instant{};
   }
   const Instant timer = schedule_.empty() ? Instant::never() : schedule_.begin()->first;
-  return std::min(timer, network_.deadline());
+  return std::min({timer, network_.deadline(), shared_.deadline()});
 }
 
 void ManagementPlane::grow(Instant now) {

@@ -20,6 +20,7 @@
 #include "mad/datagram.h"
 #include "mad/limits.h"
 #include "node/management_port.h"
+#include "node/shared_ports.h"
 
 namespace weft::node {
 
@@ -54,7 +55,14 @@ class ManagementPlane final : private carriage::MadSink {
   [[nodiscard]] Instant deadline() const;
 
   /// True if the tables changed since the last call and must be published.
-  [[nodiscard]] bool tables_changed() { return agents_.take_tables_changed(); }
+  [[nodiscard]] bool tables_changed() {
+    const bool by_functions = shared_.take_tables_changed();
+    return agents_.take_tables_changed() || by_functions;
+  }
+
+  /// Ports that virtual functions share.
+  [[nodiscard]] SharedPorts& shared_ports() { return shared_; }
+  [[nodiscard]] const SharedPorts& shared_ports() const { return shared_; }
 
   /// Sees the MADs that cross ports with a capture; must outlive the plane.
   void set_tap(carriage::LinkTap* tap) { network_.set_tap(tap); }
@@ -64,11 +72,12 @@ class ManagementPlane final : private carriage::MadSink {
   void set_takes_time(bool takes) { network_.set_takes_time(takes); }
 
   /// Sends a kernel-side datagram from an HCA port; set_sink sets the receiver of arriving ones,
-  /// which must outlive the plane.
-  void send(fabric::PortIndex from, mad::Datagram datagram) {
-    network_.send(from, std::move(datagram));
+  /// which must outlive the plane. Those of a virtual function leave by its physical port.
+  void send(fabric::PortIndex from, mad::Datagram datagram, Instant now);
+  void set_sink(carriage::DatagramSink* sink) {
+    sink_ = sink;
+    network_.set_sink(sink);
   }
-  void set_sink(carriage::DatagramSink* sink) { network_.set_sink(sink); }
 
   /// The tables have additional nodes: powers them on.
   void grow(Instant now);
@@ -89,6 +98,10 @@ class ManagementPlane final : private carriage::MadSink {
 
   void deliver(fabric::PortIndex at, mad::InterfaceKind kind, const mad::MadAddress& source,
                const mad::MadBytes& mad, Instant now) override;
+  void copy_to_functions(fabric::PortIndex physical, const Gid& sender,
+                         const mad::Datagram& datagram, Instant now);
+  void hand_over(fabric::PortIndex at, mad::InterfaceKind kind, const mad::MadAddress& source,
+                 const mad::MadBytes& mad);
   [[nodiscard]] ManagementPort& find_or_create(fabric::PortIndex own);
   void handle_timeouts(Instant now);
   void collect(Instant now);
@@ -100,6 +113,9 @@ class ManagementPlane final : private carriage::MadSink {
   fabric::PlainCounters own_counters_;
   agents::FabricAgents agents_;
   carriage::ManagementNetwork network_;
+  carriage::DatagramSink* sink_{};
+  SharedPorts shared_;
+  Instant now_{};  // of the call that is under way
   Ports ports_;
   std::unordered_map<fabric::PortIndex, Instant> deadlines_;
   std::set<std::pair<Instant, fabric::PortIndex>> schedule_;

@@ -38,6 +38,10 @@ namespace {
   if (change.action != NodeChange::Action::Add || value.empty()) {
     return false;
   }
+  if (key == "of") {
+    change.of = value;
+    return true;
+  }
   if (key == "link") {
     change.links.emplace_back(value);
     return true;
@@ -58,7 +62,15 @@ namespace {
 }
 
 /// Checks counts against the limits of the node's kind.
-[[nodiscard]] Result<void> check(const NodeChange& change) {
+[[nodiscard]] Result<void> check(const NodeChange& change, bool is_virtual) {
+  if (is_virtual || !change.of.empty()) {
+    const bool is_whole = is_virtual && !change.of.empty() && change.links.empty() &&
+                          change.ports == 1 && change.hcas == 1;
+    return is_whole ? Result<void>{}
+                    : fail(ErrorCode::InvalidArgument,
+                           "a virtual function has one port, of=h1:1 says whose it shares, and no "
+                           "cable: add vf v1 of=h1:1");
+  }
   const bool is_switch = change.kind == fabric::NodeKind::Switch;
   const std::uint32_t most = is_switch ? fabric::kMaxPortsPerSwitch : fabric::kMaxPortsPerHca;
   if (change.ports < 1 || change.ports > most) {
@@ -83,16 +95,18 @@ namespace {
 Result<NodeChange> read_node_change(std::string_view text) {
   std::string_view rest = text;
   NodeChange change;
+  bool is_virtual = false;
   const std::string_view action = next_word(rest);
   if (action == "remove") {
     change.action = NodeChange::Action::Remove;
   } else if (action == "add") {
     const std::string_view kind = next_word(rest);
-    if (kind != "host" && kind != "switch") {
+    if (kind != "host" && kind != "switch" && kind != "vf") {
       return refuse(text);
     }
-    change.kind = kind == "host" ? fabric::NodeKind::Host : fabric::NodeKind::Switch;
-    change.ports = kind == "host" ? 1 : 0;
+    is_virtual = kind == "vf";
+    change.kind = kind == "switch" ? fabric::NodeKind::Switch : fabric::NodeKind::Host;
+    change.ports = kind == "switch" ? 0 : 1;
   } else {
     return refuse(text);
   }
@@ -106,7 +120,7 @@ Result<NodeChange> read_node_change(std::string_view text) {
     }
   }
   if (change.action == NodeChange::Action::Add) {
-    if (auto checked = check(change); !checked) {
+    if (auto checked = check(change, is_virtual); !checked) {
       return std::unexpected(checked.error());
     }
   }

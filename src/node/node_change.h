@@ -21,6 +21,7 @@ struct NodeChange {
   bool is_forced{};  // Remove: even if programs on the host have devices open
 
   // Add:
+  std::string of{};  // a virtual function: the port that it shares, as h1, h1:1 or h1/weft1:2
   fabric::NodeKind kind{fabric::NodeKind::Host};
   std::uint32_t ports{};  // of a switch, or of each HCA of a host
   std::uint32_t hcas{1};  // of a host
@@ -29,8 +30,8 @@ struct NodeChange {
 };
 
 inline constexpr std::string_view kNodeChangeGrammar =
-    "add host NAME link=PORT... [hcas=N] [ports=N], add switch NAME ports=N link=PORT... or remove "
-    "NAME [force]";
+    "add host NAME link=PORT... [hcas=N] [ports=N], add switch NAME ports=N link=PORT..., "
+    "add vf NAME of=PORT or remove NAME [force]";
 
 /// Parses kNodeChangeGrammar. Names and ports are not checked against the fabric.
 [[nodiscard]] Result<NodeChange> read_node_change(std::string_view text);

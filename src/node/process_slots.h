@@ -23,9 +23,19 @@ class ProcessSlots {
   /// policy, not from the specification. It serves the same purpose as a kernel's QPN TimeWait.
   static constexpr Duration kSlotReuseDelay = Duration::seconds(2);
 
+  ProcessSlots() : ProcessSlots(1, kCount - 1) {}
+  /// Those of a virtual function are a block of its physical function's.
+  ProcessSlots(std::uint32_t first, std::uint32_t count)
+      : first_(first), end_(first + count), next_(first) {}
+
   /// Allocates the next free slot.
   [[nodiscard]] Result<std::uint32_t> take(Instant now);
   void release(std::uint32_t slot, Instant now);
+
+  /// Lends a block to a virtual function, until it is given back. False if a slot of it is taken or
+  /// rests.
+  [[nodiscard]] bool lend(std::uint32_t first, std::uint32_t count, Instant now);
+  void take_back(std::uint32_t first, std::uint32_t count, Instant now);
 
   [[nodiscard]] bool is_taken(std::uint32_t slot) const {
     return slot < kCount && slots_[slot].taken;
@@ -36,8 +46,12 @@ class ProcessSlots {
     bool taken{};
     std::optional<Instant> released;
   };
+  [[nodiscard]] bool is_free(std::uint32_t slot, Instant now) const;
+
   std::array<Slot, kCount> slots_{};
-  std::uint32_t next_{1};
+  std::uint32_t first_;
+  std::uint32_t end_;
+  std::uint32_t next_;
 };
 
 }  // namespace weft::node

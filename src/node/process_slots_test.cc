@@ -18,6 +18,25 @@ TEST(ProcessSlots, GivesEachProcessItsOwnAndNeverSlotZero) {
   EXPECT_EQ(none.error().code, ErrorCode::OutOfMemory);
 }
 
+TEST(ProcessSlots, LendABlockOnlyWhileNobodyHasAnyOfIt) {
+  ProcessSlots slots;
+  ASSERT_EQ(*slots.take(Instant{}), 1U);
+  EXPECT_FALSE(slots.lend(1, 4, Instant{}));
+  ASSERT_TRUE(slots.lend(2, 4, Instant{}));
+  EXPECT_FALSE(slots.lend(5, 4, Instant{}));
+  EXPECT_EQ(*slots.take(Instant{}), 6U);
+  slots.take_back(2, 4, Instant{});
+  EXPECT_FALSE(slots.lend(2, 4, Instant{} + Duration::seconds(1)));
+  EXPECT_TRUE(slots.lend(2, 4, Instant{} + ProcessSlots::kSlotReuseDelay));
+}
+
+TEST(ProcessSlots, OfAFunctionAreItsBlock) {
+  ProcessSlots slots{40, 2};
+  EXPECT_EQ(*slots.take(Instant{}), 40U);
+  EXPECT_EQ(*slots.take(Instant{}), 41U);
+  EXPECT_FALSE(slots.take(Instant{}));
+}
+
 TEST(ProcessSlots, LetsAReleasedSlotRest) {
   ProcessSlots slots;
   for (std::uint32_t i = 1; i < ProcessSlots::kCount; ++i) {

@@ -1,0 +1,109 @@
+#include "fabric/virtual_ports.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fabric/testing/running_fabric.h"
+
+namespace weft::fabric {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::RunningFabric;
+
+/// h1 and h2 on a switch, and functions 1 and 2 of h1's port, v1 and v2.
+class VirtualPorts : public ::testing::Test {
+ protected:
+  VirtualPorts() {
+    Topology topology = *generate_star(2);
+    for (const std::string& name : {"v1", "v2"}) {
+      topology.hosts.push_back(make_host(name, 1, 1));
+      fabric.builder.grow(topology, {});
+    }
+    fabric.publish();
+    std::vector<Gid> gids{fabric.builder.gids(port("h1")).front()};
+    for (const std::string& name : {"v1", "v2"}) {
+      const Gid own{kDefaultGidPrefix, fabric.builder.port(port(name)).guid};
+      fabric.builder.set_lid(port(name), fabric.lid("h1"), 0);
+      fabric.builder.set_state(port(name), PortState::Active);
+      fabric.builder.set_gids(port(name), std::vector{own});
+      gids.push_back(own);
+    }
+    fabric.builder.set_gids(port("h1"), gids);
+    fabric.publish();
+  }
+  [[nodiscard]] PortIndex port(std::string_view node) const { return fabric.port(node, 1); }
+  [[nodiscard]] static Qpn qpn_of_function(std::uint32_t function) {
+    return first_qpn_of(first_slot_of_function(function));
+  }
+
+  RunningFabric fabric{*generate_star(2)};
+};
+
+TEST(FunctionSlots, AreBlocksFromTheTopDown) {
+  EXPECT_EQ(function_of_slot(kSlotCount - 1), 1U);
+  for (std::uint32_t function = 1; function <= kMostVirtualFunctions; ++function) {
+    const std::uint32_t first = first_slot_of_function(function);
+    EXPECT_EQ(function_of_slot(first), function);
+    EXPECT_EQ(function_of_slot(first + kSlotsPerFunction - 1), function);
+  }
+  EXPECT_EQ(function_of_slot(first_slot_of_function(kMostVirtualFunctions) - 1), 0U);
+  EXPECT_EQ(function_of_slot(1), 0U);
+}
+
+TEST_F(VirtualPorts, EnterTheFabricAtTheirPhysicalPort) {
+  const TablesView view = fabric.view();
+  for (const std::string& name : {"h1", "v1", "v2"}) {
+    EXPECT_EQ(physical_port(view, port(name)), port("h1")) << name;
+  }
+  EXPECT_EQ(physical_port(view, port("h2")), port("h2"));
+  EXPECT_THAT(functions_of(view, port("h1")), ElementsAre(port("v1"), port("v2")));
+  EXPECT_THAT(functions_of(view, port("h2")), ElementsAre());
+}
+
+TEST_F(VirtualPorts, OwnTheQpnsOfTheirNumber) {
+  const TablesView view = fabric.view();
+  const Lid lid = fabric.lid("h1");
+  EXPECT_EQ(view.owner_of(lid), port("h1"));
+  EXPECT_EQ(port_of_qp(view, lid, qpn_of_function(1)), port("v1"));
+  EXPECT_EQ(port_of_qp(view, lid, qpn_of_function(2)), port("v2"));
+  EXPECT_EQ(port_of_qp(view, lid, qpn_of_function(3)), port("h1"));  // nobody's: not lent
+  EXPECT_EQ(port_of_qp(view, lid, first_qpn_of(1)), port("h1"));
+  EXPECT_EQ(port_of_qp(view, lid, Qpn{1}), port("h1"));
+  EXPECT_EQ(port_of_qp(view, fabric.lid("h2"), qpn_of_function(1)), port("h2"));
+  EXPECT_EQ(port_of_qp(view, Lid{0xBFFF}, qpn_of_function(1)), kNoPort);
+}
+
+TEST_F(VirtualPorts, AreFoundByNodeAmongThoseWithTheirLid) {
+  const TablesView view = fabric.view();
+  const Lid lid = fabric.lid("h1");
+  for (const std::string& name : {"h1", "v1", "v2"}) {
+    EXPECT_EQ(port_of_node(view, fabric.node(name), lid), port(name)) << name;
+  }
+  EXPECT_EQ(port_of_node(view, fabric.node("h2"), lid), kNoPort);
+  EXPECT_EQ(port_of_node(view, fabric.node("v1"), fabric.lid("h2")), kNoPort);
+}
+
+TEST_F(VirtualPorts, AreFoundByTheirGidAlsoWhenThePhysicalPortHasIt) {
+  const TablesView view = fabric.view();
+  for (const std::string& name : {"h1", "v1", "v2"}) {
+    EXPECT_EQ(view.owner_of(view.gids(view.port(port(name))).front()), port(name)) << name;
+  }
+}
+
+TEST_F(VirtualPorts, AGidOfAnotherPortWithACableIsNoFunction) {
+  const Gid foreign = fabric.builder.gids(port("h2")).front();
+  const Gid own = fabric.builder.gids(port("h1")).front();
+  fabric.builder.set_gids(port("h1"), std::vector{own, foreign});
+  fabric.publish();
+  EXPECT_THAT(functions_of(fabric.view(), port("h1")), ElementsAre());
+  EXPECT_EQ(port_of_qp(fabric.view(), fabric.lid("h1"), qpn_of_function(1)), port("h1"));
+}
+
+}  // namespace
+}  // namespace weft::fabric

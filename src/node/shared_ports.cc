@@ -1,0 +1,221 @@
+#include "node/shared_ports.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "fabric/virtual_ports.h"
+
+namespace weft::node {
+
+using fabric::PortIndex;
+using fabric::PortRecord;
+using sriov::FunctionId;
+
+namespace {
+
+[[nodiscard]] sriov::PhysicalPort physical_port_of(const fabric::TablesBuilder& tables,
+                                                   PortIndex index) {
+  const PortRecord& record = tables.port(index);
+  const auto pkeys = tables.pkeys(index);
+  const auto gids = tables.gids(index);
+  return {
+      .state = record.state,
+      .lid = record.lid,
+      .manager_lid = record.sm_lid,
+      .reregistrations = record.reregistrations,
+      .pkeys = {pkeys.begin(), pkeys.end()},
+      .gids = {gids.begin(),  gids.end() }
+  };
+}
+
+}  // namespace
+
+SharedPorts::Shared& SharedPorts::shared_at(PortIndex physical, Instant now) {
+  Shared& shared = shared_[physical];
+  if (!shared.port) {
+    const PortRecord& record = tables_.port(physical);
+    sriov::MultiplexerOptions options;
+    options.port_guid = record.guid;
+    options.subnet_prefix = tables_.gids(physical).front().prefix();
+    options.most_functions = fabric::kMostVirtualFunctions + 1;
+    shared.port = std::make_unique<sriov::SharedPort>(options, now);
+    shared.port->update(physical_port_of(tables_, physical), now);
+  }
+  return shared;
+}
+
+Result<void> SharedPorts::add(PortIndex physical, PortIndex port, FunctionId function,
+                              Instant now) {
+  Shared& shared = shared_at(physical, now);
+  sriov::FunctionOptions options{.guid = tables_.port(port).guid};
+  if (auto added = shared.port->add(function, options, now); !added) {
+    return added;
+  }
+  shared.functions[function] = port;
+  functions_[port] = {.physical = physical, .number = function};
+  ports_as_of_ = 0;
+  pass_on(physical, shared, now);
+  return {};
+}
+
+void SharedPorts::remove(PortIndex port, Instant now) {
+  const auto found = functions_.find(port);
+  WEFT_ASSERT(found != functions_.end(), "the port is a function's");
+  const Function function = found->second;
+  functions_.erase(found);
+  if (const auto at = shared_.find(function.physical); at != shared_.end()) {
+    const auto removed = at->second.port->remove(function.number, now);
+    WEFT_ASSERT(removed.has_value(), "a function that was added can be removed");
+    at->second.functions.erase(function.number);
+    pass_on(function.physical, at->second, now);
+  }
+}
+
+bool SharedPorts::may_add(PortIndex physical, FunctionId function, Instant now) const {
+  const auto found = shared_.find(physical);
+  return found == shared_.end() ||
+         found->second.port->multiplexer().can_add(function, now).has_value();
+}
+
+std::optional<SharedPorts::Function> SharedPorts::function_at(PortIndex port) const {
+  const auto found = functions_.find(port);
+  return found == functions_.end() ? std::nullopt : std::optional{found->second};
+}
+
+PortIndex SharedPorts::physical_of(PortIndex port) const {
+  const auto function = function_at(port);
+  return function ? function->physical : port;
+}
+
+std::vector<PortIndex> SharedPorts::functions_of(PortIndex physical) const {
+  std::vector<PortIndex> ports;
+  if (const auto found = shared_.find(physical); found != shared_.end()) {
+    for (const auto& [number, port] : found->second.functions) {
+      ports.push_back(port);
+    }
+  }
+  return ports;
+}
+
+bool SharedPorts::send(PortIndex from, mad::InterfaceKind kind, const mad::MadPacket& packet,
+                       Instant now) {
+  const auto function = function_at(from);
+  const auto shared = shared_.find(function ? function->physical : from);
+  if (shared == shared_.end() || (!function && kind == mad::InterfaceKind::Smi)) {
+    return false;
+  }
+  shared->second.port->send(function ? function->number : sriov::kPhysicalFunction, kind, packet,
+                            now);
+  pass_on(shared->first, shared->second, now);
+  return true;
+}
+
+bool SharedPorts::receive(PortIndex at, mad::InterfaceKind kind, const mad::MadAddress& source,
+                          const mad::MadBytes& bytes, Instant now) {
+  const auto shared = shared_.find(at);
+  if (shared == shared_.end() || kind == mad::InterfaceKind::Smi) {
+    return false;
+  }
+  shared->second.port->receive(source, bytes, now);
+  pass_on(at, shared->second, now);
+  return true;
+}
+
+void SharedPorts::pass_on(PortIndex physical, Shared& shared, Instant now) {
+  while (const auto mad = shared.port->poll_transmit(now)) {
+    wire_.send(physical, *mad);
+  }
+  while (const auto mad = shared.port->poll_receive()) {
+    const auto port = shared.functions.find(mad->function);
+    if (mad->function == sriov::kPhysicalFunction) {
+      wire_.deliver(physical, mad->source, mad->bytes);
+    } else if (port != shared.functions.end()) {
+      wire_.deliver(port->second, mad->source, mad->bytes);
+    }
+  }
+  while (shared.port->poll_event()) {
+    ports_as_of_ = 0;  // programs learn of events by the tables
+  }
+}
+
+void SharedPorts::update(PortIndex physical, Shared& shared, Instant now) {
+  shared.port->update(physical_port_of(tables_, physical), now);
+  pass_on(physical, shared, now);
+  for (const auto& [number, port] : shared.functions) {
+    write_port(physical, port, shared.port->port_of(number));
+  }
+}
+
+void SharedPorts::write_port(PortIndex physical, PortIndex port, const sriov::VirtualPort& wanted) {
+  const PortRecord before = tables_.port(port);
+  const PortRecord& from = tables_.port(physical);
+  bool is_changed = false;
+  const auto change_if = [&](bool differs, auto set) {
+    if (differs) {
+      set();
+      is_changed = true;
+    }
+  };
+  change_if(before.lid != wanted.lid || before.lmc != from.lmc,
+            [&] { tables_.set_lid(port, wanted.lid, from.lmc); });
+  change_if(before.state != wanted.state, [&] { tables_.set_state(port, wanted.state); });
+  change_if(before.sm_lid != from.sm_lid || before.sm_sl != from.sm_sl,
+            [&] { tables_.set_subnet_manager(port, from.sm_lid, from.sm_sl); });
+  change_if(before.active_mtu != from.active_mtu,
+            [&] { tables_.set_active_mtu(port, from.active_mtu); });
+  change_if(before.active_width != from.active_width || before.active_speed != from.active_speed ||
+                before.active_speed_extended != from.active_speed_extended ||
+                before.rate_mbps != from.rate_mbps,
+            [&] {
+              tables_.set_link_speed(port, {.rate_mbps = from.rate_mbps,
+                                            .width = from.active_width,
+                                            .speed = from.active_speed,
+                                            .extended = from.active_speed_extended});
+            });
+  change_if(!std::ranges::equal(tables_.pkeys(port), wanted.pkeys),
+            [&] { tables_.set_pkeys(port, wanted.pkeys); });
+  // Without a registered GUID the entry stays: the port is not Active then.
+  change_if(wanted.gid && !std::ranges::equal(tables_.gids(port), std::vector{*wanted.gid}),
+            [&] { tables_.set_gids(port, std::vector{*wanted.gid}); });
+  const std::uint8_t asked = from.reregistrations - before.reregistrations;
+  for (std::uint8_t i = 0; i != asked; ++i) {
+    tables_.request_reregistration(port);
+    is_changed = true;
+  }
+  tables_changed_ |= is_changed;
+}
+
+void SharedPorts::run(Instant now) {
+  if (shared_.empty()) {
+    return;
+  }
+  for (auto& [physical, shared] : shared_) {
+    if (shared.port->poll_deadline() <= now) {
+      shared.port->handle_timeout(now);
+      pass_on(physical, shared, now);
+    }
+  }
+  if (ports_as_of_ != tables_.port_changes()) {
+    for (auto& [physical, shared] : shared_) {
+      update(physical, shared, now);
+    }
+    ports_as_of_ = tables_.port_changes();
+  }
+}
+
+Instant SharedPorts::deadline() const {
+  if (shared_.empty()) {
+    return Instant::never();
+  }
+  if (ports_as_of_ != tables_.port_changes()) {
+    return Instant{};
+  }
+  Instant next = Instant::never();
+  for (const auto& [physical, shared] : shared_) {
+    next = std::min(next, shared.port->poll_deadline());
+  }
+  return next;
+}
+
+}  // namespace weft::node

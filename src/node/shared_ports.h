@@ -1,0 +1,94 @@
+#pragma once
+
+// HCA ports that virtual functions share, between the fabric's tables and src/sriov: what subnet
+// management makes of the physical port goes to its SharedPort, and what that says of a function's
+// port goes into the tables. MADs that functions and the physical port's QP1 send and get pass it.
+// Pure, not thread-safe.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "fabric/tables.h"
+#include "mad/agent_table.h"
+#include "mad/mad_address.h"
+#include "sriov/shared_port.h"
+
+namespace weft::node {
+
+class SharedPorts {
+ public:
+  struct Wire {
+    /// A MAD leaves by QP1 of a physical port.
+    std::function<void(fabric::PortIndex, const mad::MadPacket&)> send;
+    /// A MAD has come for the interface of a function's port, or of the physical one.
+    std::function<void(fabric::PortIndex, const mad::MadAddress&, const mad::MadBytes&)> deliver;
+  };
+
+  /// `tables` must outlive it.
+  SharedPorts(fabric::TablesBuilder& tables, Wire wire) : tables_(tables), wire_(std::move(wire)) {}
+
+  /// Fabrics without virtual functions.
+  [[nodiscard]] bool empty() const { return shared_.empty(); }
+
+  /// `port` becomes the port of a virtual function of `physical`; the function's GUID is that of
+  /// `port`. Errors are those of sriov::SharedPort::add.
+  [[nodiscard]] Result<void> add(fabric::PortIndex physical, fabric::PortIndex port,
+                                 sriov::FunctionId function, Instant now);
+  void remove(fabric::PortIndex port, Instant now);
+  /// The physical port is gone, with its functions.
+  void remove_physical(fabric::PortIndex physical) { shared_.erase(physical); }
+  /// Whether the number may be used at the port.
+  [[nodiscard]] bool may_add(fabric::PortIndex physical, sriov::FunctionId function,
+                             Instant now) const;
+
+  struct Function {
+    fabric::PortIndex physical{fabric::kNoPort};
+    sriov::FunctionId number{};
+  };
+  /// None for ports that are nobody's virtual function.
+  [[nodiscard]] std::optional<Function> function_at(fabric::PortIndex port) const;
+  /// The physical port of a function, else the port itself.
+  [[nodiscard]] fabric::PortIndex physical_of(fabric::PortIndex port) const;
+  /// The ports of the functions of a physical port.
+  [[nodiscard]] std::vector<fabric::PortIndex> functions_of(fabric::PortIndex physical) const;
+
+  /// False: the port is not shared, or it is QP0 of a physical port, and the MAD goes as ever.
+  [[nodiscard]] bool send(fabric::PortIndex from, mad::InterfaceKind kind,
+                          const mad::MadPacket& packet, Instant now);
+  [[nodiscard]] bool receive(fabric::PortIndex at, mad::InterfaceKind kind,
+                             const mad::MadAddress& source, const mad::MadBytes& bytes,
+                             Instant now);
+
+  /// Takes over changes of physical ports, and serves what is due.
+  void run(Instant now);
+  [[nodiscard]] Instant deadline() const;
+  /// True if the tables were changed since the last call.
+  [[nodiscard]] bool take_tables_changed() { return std::exchange(tables_changed_, false); }
+
+ private:
+  struct Shared {
+    std::unique_ptr<sriov::SharedPort> port;
+    std::map<sriov::FunctionId, fabric::PortIndex> functions;
+  };
+
+  [[nodiscard]] Shared& shared_at(fabric::PortIndex physical, Instant now);
+  void pass_on(fabric::PortIndex physical, Shared& shared, Instant now);
+  void update(fabric::PortIndex physical, Shared& shared, Instant now);
+  void write_port(fabric::PortIndex physical, fabric::PortIndex port,
+                  const sriov::VirtualPort& wanted);
+
+  fabric::TablesBuilder& tables_;
+  Wire wire_;
+  std::map<fabric::PortIndex, Shared> shared_;       // by physical port
+  std::map<fabric::PortIndex, Function> functions_;  // by the function's port
+  std::uint64_t ports_as_of_{};
+  bool tables_changed_{};
+};
+
+}  // namespace weft::node

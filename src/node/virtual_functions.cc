@@ -1,0 +1,96 @@
+// Fabric: virtual functions, each a host of its own whose port has no cable and shares the port of
+// another host (node/shared_ports.h, fabric/virtual_ports.h).
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "fabric/virtual_ports.h"
+#include "node/fabric.h"
+
+namespace weft::node {
+
+using fabric::PortIndex;
+
+Result<void> Fabric::add_function(const NodeChange& change, Instant now) {
+  const auto ports = find_ports(change.of);
+  if (!ports) {
+    return std::unexpected(ports.error());
+  }
+  const PortIndex physical = ports->front();
+  const fabric::PortRecord& record = builder_.port(physical);
+  if (record.is_switch_port()) {
+    return fail(ErrorCode::InvalidArgument,
+                "{} is a port of a switch; virtual functions share the port of a host, as h1:1",
+                change.of);
+  }
+  if (builder_.ports().size() + 1 > max_ports_) {
+    return fail(ErrorCode::OutOfMemory, "a fabric that runs grows by at most {} ports",
+                kReservedPorts);
+  }
+  ProcessSlots& slots = slots_[record.node];
+  std::uint32_t number = 1;
+  const auto may_use = [&](std::uint32_t function) {
+    const sriov::FunctionId id{static_cast<std::uint16_t>(function)};
+    return management_.shared_ports().may_add(physical, id, now) &&
+           slots.lend(fabric::first_slot_of_function(function), fabric::kSlotsPerFunction, now);
+  };
+  while (number <= fabric::kMostVirtualFunctions && !may_use(number)) {
+    ++number;
+  }
+  if (number > fabric::kMostVirtualFunctions) {
+    return fail(ErrorCode::OutOfMemory,
+                "{} has no room for a virtual function: a host has {}, and a number is free when "
+                "no MAD of the function that had it can be under way",
+                change.of, fabric::kMostVirtualFunctions);
+  }
+  topology_.hosts.push_back(fabric::make_host(change.name, 1, 1));
+  builder_.grow(topology_, {});
+  management_.grow(now);
+  const fabric::NodeIndex node{static_cast<std::uint32_t>(builder_.nodes().size() - 1)};
+  slots_.insert_or_assign(
+      node, ProcessSlots{fabric::first_slot_of_function(number), fabric::kSlotsPerFunction});
+  return management_.shared_ports().add(physical, builder_.node(node).first_port,
+                                        sriov::FunctionId{static_cast<std::uint16_t>(number)}, now);
+}
+
+/// What must not be while a node goes: programs, unless they are to lose their devices, and virtual
+/// functions of its ports.
+Result<void> Fabric::check_removal(fabric::NodeIndex index, bool is_forced) const {
+  const fabric::NodeRecord& node = builder_.node(index);
+  const auto programs = std::ranges::count_if(
+      processes_, [&](const auto& entry) { return entry.first.host == index; });
+  if (programs != 0 && !is_forced) {
+    return fail(ErrorCode::Busy, "{} programs run on {}; --force takes their devices away",
+                programs, builder_.name(node));
+  }
+  for (std::uint32_t i = 0; i < node.port_count; ++i) {
+    const auto functions =
+        management_.shared_ports().functions_of(PortIndex{node.first_port.value() + i});
+    if (!functions.empty()) {
+      return fail(ErrorCode::Busy, "{} has virtual functions, {} among them, which go first",
+                  builder_.name(node),
+                  builder_.name(builder_.node(builder_.port(functions.front()).node)));
+    }
+  }
+  return {};
+}
+
+/// The node goes: if it is a virtual function, its physical port has room for another.
+void Fabric::remove_function_of(fabric::NodeIndex node, Instant now) {
+  const PortIndex port = builder_.node(node).first_port;
+  for (std::uint32_t i = 0; i < builder_.node(node).port_count; ++i) {
+    management_.shared_ports().remove_physical(PortIndex{port.value() + i});
+  }
+  const auto function = management_.shared_ports().function_at(port);
+  if (!function) {
+    return;
+  }
+  management_.shared_ports().remove(port, now);
+  slots_.at(builder_.port(function->physical).node)
+      .take_back(fabric::first_slot_of_function(function->number.value()),
+                 fabric::kSlotsPerFunction, now);
+}
+
+}  // namespace weft::node

@@ -1,0 +1,134 @@
+// Virtual functions in a fabric: hosts without a cable that share the port of another.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fabric/virtual_ports.h"
+#include "node/fabric.h"
+
+namespace weft::node {
+namespace {
+
+using fabric::PortIndex;
+using fabric::PortRecord;
+using fabric::PortState;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class VirtualFunctions : public ::testing::Test {
+ protected:
+  void SetUp() override { made_ = std::move(*Fabric::create(*fabric::generate_star(2), now_)); }
+  Fabric& fabric() { return *made_; }
+  [[nodiscard]] const fabric::TablesBuilder& tables() { return fabric().builder(); }
+
+  /// The reason of a refusal, or nothing.
+  std::string change(std::string_view text) {
+    const auto read = read_node_change(text);
+    const auto changed =
+        read ? fabric().change_node(*read, now_) : Result<void>{std::unexpected(read.error())};
+    settle();
+    return changed ? "" : changed.error().reason;
+  }
+  void settle() {
+    const Instant end = now_ + Duration::seconds(3);
+    while (now_ < end) {
+      while (fabric().run_management(now_)) {
+      }
+      now_ =
+          std::min(end, std::max(fabric().management_deadline(), now_ + Duration::nanoseconds(1)));
+    }
+  }
+  PortIndex port(std::string_view node) {
+    const auto found = tables().find_node(node);
+    EXPECT_TRUE(found) << node;
+    return tables().node(*found).first_port;
+  }
+
+  Instant now_{Duration::seconds(1)};
+  std::unique_ptr<Fabric> made_;
+};
+
+TEST_F(VirtualFunctions, HaveTheLidOfTheirPortAndTheirOwnGid) {
+  ASSERT_EQ(change("add vf v1 of=h1"), "");
+  const PortRecord& physical = tables().port(port("h1"));
+  const PortRecord& function = tables().port(port("v1"));
+  EXPECT_EQ(function.state, PortState::Active);
+  EXPECT_EQ(function.lid, physical.lid);
+  EXPECT_EQ(function.sm_lid, physical.sm_lid);
+  EXPECT_EQ(function.peer, fabric::kNoPort);
+  const auto gids = tables().gids(port("h1"));
+  ASSERT_EQ(gids.size(), 2U);  // SA had the manager write it
+  EXPECT_THAT(tables().gids(port("v1")), ElementsAre(gids[1]));
+  EXPECT_NE(gids[0], gids[1]);
+}
+
+TEST_F(VirtualFunctions, AreFoundByLidAndQpn) {
+  ASSERT_EQ(change("add vf v1 of=h1"), "");
+  ASSERT_EQ(change("add vf v2 of=h1:1"), "");
+  const std::vector<std::byte> image = fabric().next_tables();
+  const auto view = fabric::TablesView::open(image);
+  ASSERT_TRUE(view);
+  const auto first_qpn = [&](std::string_view host) {
+    const auto process = fabric().attach(host, now_);
+    EXPECT_TRUE(process);
+    return first_qpn_of(process->slot);
+  };
+  const Lid lid = view->port(port("h1")).lid;
+  EXPECT_EQ(view->owner_of(lid), port("h1"));
+  for (const std::string_view host : {"h1", "v1", "v2"}) {
+    EXPECT_EQ(fabric::port_of_qp(*view, lid, first_qpn(host)), port(host)) << host;
+    EXPECT_EQ(fabric::port_of_node(*view, view->port(port(host)).node, lid), port(host)) << host;
+    EXPECT_EQ(fabric::physical_port(*view, port(host)), port("h1")) << host;
+  }
+  EXPECT_THAT(fabric::functions_of(*view, port("h1")), ElementsAre(port("v1"), port("v2")));
+  EXPECT_EQ(fabric::port_of_node(*view, view->port(port("h2")).node, lid), fabric::kNoPort);
+  EXPECT_EQ(view->owner_of(view->gids(view->port(port("v2"))).front()), port("v2"));
+}
+
+TEST_F(VirtualFunctions, FollowTheirPort) {
+  ASSERT_EQ(change("add vf v1 of=h2"), "");
+  ASSERT_TRUE(fabric().change_port(port("h2"), {.is_plugged = false, .settings = {}}, now_));
+  settle();
+  EXPECT_EQ(tables().port(port("v1")).state, PortState::Down);
+  ASSERT_TRUE(fabric().change_port(port("h2"), {.is_plugged = true, .settings = {}}, now_));
+  settle();
+  EXPECT_EQ(tables().port(port("v1")).state, PortState::Active);
+}
+
+TEST_F(VirtualFunctions, GoAndWithdrawTheirGid) {
+  ASSERT_EQ(change("add vf v1 of=h1"), "");
+  EXPECT_THAT(change("remove h1"), HasSubstr("virtual functions, v1 among them"));
+  ASSERT_EQ(change("remove v1"), "");
+  EXPECT_EQ(tables().gids(port("h1")).size(), 1U);
+  EXPECT_FALSE(tables().find_node("v1"));
+  ASSERT_EQ(change("add vf v1 of=h1"), "");
+  EXPECT_EQ(tables().port(port("v1")).state, PortState::Active);
+  ASSERT_EQ(change("remove v1"), "");
+  EXPECT_EQ(change("remove h1"), "");
+}
+
+TEST_F(VirtualFunctions, AreAtMost31OfAPort) {
+  for (std::uint32_t i = 1; i <= fabric::kMostVirtualFunctions; ++i) {
+    ASSERT_EQ(change("add vf v" + std::to_string(i) + " of=h1"), "");
+  }
+  EXPECT_EQ(tables().port(port("v31")).state, PortState::Active);
+  EXPECT_THAT(change("add vf v32 of=h1"), HasSubstr("no room for a virtual function"));
+  EXPECT_EQ(change("add vf v32 of=h2"), "");
+}
+
+TEST_F(VirtualFunctions, ShareThePortOfAHostOnly) {
+  EXPECT_THAT(change("add vf v1 of=s1:1"), HasSubstr("share the port of a host"));
+  EXPECT_NE(change("add vf v1 of=h7"), "");
+  EXPECT_THAT(change("add vf v1"), HasSubstr("of=h1:1"));
+  EXPECT_THAT(change("add vf v1 of=h1 link=s1:7"), HasSubstr("no cable"));
+  EXPECT_THAT(change("add vf h2 of=h1"), HasSubstr("has a node h2 already"));
+}
+
+}  // namespace
+}  // namespace weft::node
