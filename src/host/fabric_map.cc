@@ -3,16 +3,31 @@
 #include <algorithm>
 #include <utility>
 
+#include "fabric/virtual_ports.h"
+
 namespace weft::host {
 namespace {
 
 [[nodiscard]] std::optional<fabric::PortIndex> port_of(const fabric::TablesView& view,
                                                        std::uint32_t node, Lid lid) {
-  const fabric::PortIndex owner = view.owner_of(lid);
-  if (owner == fabric::kNoPort || view.port(owner).node.value() != node) {
+  const fabric::PortIndex port = fabric::port_of_node(view, fabric::NodeIndex{node}, lid);
+  return port == fabric::kNoPort ? std::nullopt : std::optional{port};
+}
+
+/// Where packets of this port enter the fabric; none from a virtual function that is not Active,
+/// whatever its physical port is.
+[[nodiscard]] std::optional<fabric::PortIndex> source_of(const fabric::TablesView& view,
+                                                         std::uint32_t node, Lid lid) {
+  const auto port = port_of(view, node, lid);
+  if (!port) {
     return std::nullopt;
   }
-  return owner;
+  const fabric::PortIndex physical = fabric::physical_port(view, *port);
+  const bool is_virtual = physical != *port;
+  if (is_virtual && view.port(*port).state != fabric::PortState::Active) {
+    return std::nullopt;
+  }
+  return physical;
 }
 
 [[nodiscard]] FabricMap::LocalPort local(const fabric::TablesView& view,
@@ -40,7 +55,7 @@ Result<void> FabricMap::replace(os::Mapping image) {
 
 fabric::Path FabricMap::resolve(std::uint32_t node, Lid slid, Lid dlid) const {
   const std::lock_guard guard{lock_};
-  if (const auto source = port_of(*view_, node, slid)) {
+  if (const auto source = source_of(*view_, node, slid)) {
     return fabric::resolve(*view_, *source, dlid);
   }
   fabric::Path path;  // not ours, or the port has lost this LID
@@ -52,7 +67,7 @@ fabric::Path FabricMap::resolve(std::uint32_t node, Lid slid, Lid dlid) const {
 
 fabric::MulticastTree FabricMap::resolve_multicast(std::uint32_t node, Lid slid, Lid mlid) const {
   const std::lock_guard guard{lock_};
-  if (const auto source = port_of(*view_, node, slid)) {
+  if (const auto source = source_of(*view_, node, slid)) {
     return fabric::resolve_multicast(*view_, *source, mlid);
   }
   fabric::MulticastTree tree;
@@ -62,9 +77,9 @@ fabric::MulticastTree FabricMap::resolve_multicast(std::uint32_t node, Lid slid,
   return tree;
 }
 
-std::optional<std::uint32_t> FabricMap::node_of(Lid lid) const {
+std::optional<std::uint32_t> FabricMap::node_of(Lid lid, Qpn qpn) const {
   const std::lock_guard guard{lock_};
-  const fabric::PortIndex owner = view_->owner_of(lid);
+  const fabric::PortIndex owner = fabric::port_of_qp(*view_, lid, qpn);
   return owner == fabric::kNoPort ? std::nullopt : std::optional{view_->port(owner).node.value()};
 }
 
@@ -96,19 +111,31 @@ std::vector<FabricMap::MulticastArrival> FabricMap::multicast_arrivals(std::uint
                                                                        Lid slid, Lid mlid) const {
   const std::lock_guard guard{lock_};
   std::vector<MulticastArrival> arrivals;
-  const auto source = port_of(*view_, sender, slid);
-  if (!source) {
+  const auto own = port_of(*view_, sender, slid);
+  const auto source = source_of(*view_, sender, slid);
+  if (!own || !source) {
     return arrivals;
   }
+  // At a physical port, and at those of its functions.
+  const auto arrive = [&](fabric::PortIndex physical) {
+    std::vector<fabric::PortIndex> ports = fabric::functions_of(*view_, physical);
+    ports.insert(ports.begin(), physical);
+    for (const fabric::PortIndex index : ports) {
+      const fabric::PortRecord& port = view_->port(index);
+      const bool may_be_inactive = index == physical && physical != *source;  // the walk has asked
+      if (port.node.value() == node &&
+          (may_be_inactive || port.state == fabric::PortState::Active)) {
+        arrivals.push_back({.at = local(*view_, port), .is_sender = index == *own});
+      }
+    }
+  };
   const fabric::MulticastTree tree = fabric::resolve_multicast(*view_, *source, mlid);
-  const fabric::PortRecord& from = view_->port(*source);
-  if (sender == node && !from.is_switch_port() && from.state == fabric::PortState::Active) {
-    arrivals.push_back({.at = local(*view_, from), .is_sender = true});
+  if (!view_->port(*source).is_switch_port()) {
+    arrive(*source);
   }
   for (const fabric::PortIndex member : tree.members) {
-    const fabric::PortRecord& port = view_->port(member);
-    if (port.node.value() == node && !port.is_switch_port()) {
-      arrivals.push_back({.at = local(*view_, port), .is_sender = false});
+    if (!view_->port(member).is_switch_port()) {
+      arrive(member);
     }
   }
   return arrivals;

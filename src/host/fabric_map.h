@@ -46,8 +46,8 @@ class FabricMap {
   [[nodiscard]] fabric::MulticastTree resolve_multicast(std::uint32_t node, Lid slid,
                                                         Lid mlid) const;
 
-  /// The node whose port owns `lid`.
-  [[nodiscard]] std::optional<std::uint32_t> node_of(Lid lid) const;
+  /// The node whose port owns `lid`, or that of the virtual function that has the QP.
+  [[nodiscard]] std::optional<std::uint32_t> node_of(Lid lid, Qpn qpn) const;
 
   /// Checks that a process of `node` may use these source addresses; returns the fault if not.
   /// `sgid` may be null.

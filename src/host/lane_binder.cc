@@ -10,9 +10,10 @@ bool LaneBinder::bind(QpDriverState& qp_state) {
   }
   const std::lock_guard guard{lock_};
   const hca::QpAttributes attributes = qp_state.qp->query();
-  auto node = map_.node_of(attributes.address.dlid);
+  auto node = map_.node_of(attributes.address.dlid, attributes.dest_qpn);
   if (!node && attributes.alternate_port.value() != 0) {
-    node = map_.node_of(attributes.alternate_address.dlid);  // the same node; the QP may migrate
+    // The same node; the QP may migrate.
+    node = map_.node_of(attributes.alternate_address.dlid, attributes.dest_qpn);
   }
   Lane& lane = node ? lanes_.lane_to({*node, slot_of(attributes.dest_qpn)}, qp_state.qp->number(),
                                      attributes.dest_qpn)
@@ -34,7 +35,7 @@ bool LaneBinder::bind(QpDriverState& qp_state) {
 Lane& LaneBinder::lane_of(QpDriverState& qp_state, const hca::PacketHeader& header) {
   if (!knows_lane(qp_state, header)) {
     const std::uint64_t generation = map_.generation();
-    const auto node = map_.node_of(header.dlid);
+    const auto node = map_.node_of(header.dlid, header.dest_qp);
     qp_state.newest_qpn = header.dest_qp;
     qp_state.newest_lane = node ? &lanes_.lane_to({*node, slot_of(header.dest_qp)},
                                                   qp_state.qp->number(), header.dest_qp)

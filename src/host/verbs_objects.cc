@@ -22,8 +22,9 @@ namespace {
   }
   const Lid primary = (mask.has(hca::QpAttribute::AddressVector) ? asked : now).address.dlid;
   const Lid alternate = asked.alternate_address.dlid;
-  const auto primary_node = map.node_of(primary);
-  const auto alternate_node = map.node_of(alternate);
+  const Qpn peer = (mask.has(hca::QpAttribute::DestQpn) ? asked : now).dest_qpn;
+  const auto primary_node = map.node_of(primary, peer);
+  const auto alternate_node = map.node_of(alternate, peer);
   return !primary_node || !alternate_node || primary_node == alternate_node
              ? Result<void>{}
              : fail(ErrorCode::InvalidArgument,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "fabric/virtual_ports.h"
+
 namespace weft::station {
 
 void MulticastRoute::find_copies(const fabric::TablesView& view,
@@ -10,9 +12,20 @@ void MulticastRoute::find_copies(const fabric::TablesView& view,
   std::map<std::uint32_t, std::vector<std::uint32_t>> nodes;  // and the edges to their ports
   for (const fabric::PortIndex member : tree.members) {
     const auto edge = std::ranges::find(tree.edges, member, &fabric::Hop::ingress);
-    if (edge != tree.edges.end()) {
-      nodes[view.port(member).node.value()].push_back(
-          static_cast<std::uint32_t>(edge - tree.edges.begin()));
+    if (edge == tree.edges.end()) {
+      continue;
+    }
+    const auto number = static_cast<std::uint32_t>(edge - tree.edges.begin());
+    nodes[view.port(member).node.value()].push_back(number);
+    for (const fabric::PortIndex function : fabric::functions_of(view, member)) {
+      nodes[view.port(function).node.value()].push_back(number);
+    }
+  }
+  // No edge leads to who is behind the sender's own port.
+  if (tree.outcome == fabric::PathUse::Delivered) {
+    nodes[view.port(tree.source).node.value()].clear();
+    for (const fabric::PortIndex function : fabric::functions_of(view, tree.source)) {
+      nodes[view.port(function).node.value()].clear();
     }
   }
   nodes[own_node].clear();
