@@ -1,9 +1,11 @@
 #include "daemon/status.h"
-#include "verbs/mtu.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+
+#include "fabric/virtual_ports.h"
+#include "verbs/mtu.h"
 
 namespace weft::daemon {
 namespace {
@@ -51,6 +53,12 @@ using nlohmann::json;
   entry["mtu"] = verbs::bytes(port.active_mtu);
   entry["rate_mbps"] = port.rate_mbps;
   entry["delay_ns"] = port.delay_ns;
+  if (const auto gids = view.gids(port); !gids.empty()) {
+    entry["gid"] = to_string(gids.front());
+  }
+  if (const fabric::PortIndex physical = fabric::physical_port(view, index); physical != index) {
+    entry["function_of"] = fabric::port_name(view, physical);
+  }
   entry["peer"] = port.peer == fabric::kNoPort ? json{} : name_json(view, port.peer);
   return entry;
 }

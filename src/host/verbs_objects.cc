@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <mutex>
 
+#include "base/process_slot.h"
+#include "fabric/virtual_ports.h"
 #include "host/quiesce_guard.h"
+#include "sriov/data_qp_rules.h"
 
 namespace weft::host {
 namespace {
@@ -30,6 +33,18 @@ namespace {
              : fail(ErrorCode::InvalidArgument,
                     "LID {} of the alternate path is another node's than LID {} of the primary one",
                     alternate.value(), primary.value());
+}
+
+/// The function whose port this process has: QPs of virtual ones have less.
+[[nodiscard]] sriov::FunctionId function_of(const FabricMap& map,
+                                            const uabi::ProcessAddress& self) {
+  const bool is_virtual = map.ask([&](const fabric::TablesView& view) {
+    const fabric::PortIndex port = view.node(fabric::NodeIndex{self.node}).first_port;
+    return fabric::physical_port(view, port) != port;
+  });
+  return is_virtual
+             ? sriov::FunctionId{static_cast<std::uint16_t>(fabric::function_of_slot(self.slot))}
+             : sriov::kPhysicalFunction;
 }
 
 }  // namespace
@@ -116,6 +131,12 @@ Result<void> VerbsObjects::modify_qp(hca::Qp& qp, const hca::QpAttributes& attri
                                      hca::QpAttributeMask mask) {
   if (auto checked = check_alternate_path(parts_.map, qp.query(), attributes, mask); !checked) {
     return checked;
+  }
+  if (mask.has(hca::QpAttribute::QKey)) {
+    const sriov::FunctionId function = function_of(parts_.map, parts_.daemon.self());
+    if (auto allowed = sriov::check_data_qkey(function, attributes.qkey); !allowed) {
+      return allowed;
+    }
   }
   if (auto modified = qp.modify(attributes, mask); !modified) {
     return modified;

@@ -5,6 +5,7 @@
     run.py --smoke          every attack, for about a second
     run.py --attack NAME    one of them (may be repeated); --list names them
     run.py --hosts h1 h2    where its victims live; --liar h3 where the liar does
+    run.py --functions      one victim and the liar are virtual functions of the same port
 
 On one fabric the victims run between two hosts while hostile_peer attacks them or the daemon. All of them must end well with
 the right contents, the daemon must answer, and its log must name the liar, in a few lines.
@@ -54,6 +55,7 @@ EXPECTED = {
 }
 ROUNDS = 10                  # of victims, at most, until the liar is named
 LIAR_SECONDS = 900           # policy: longer than its victims on a crowded machine; it is ended before
+OF_FUNCTIONS = ("records", "gid", "destination", "pkey", "qpn", "flood")  # by default; a foreign LID could be the liar's own there
 SAME_HOST = ("connection",)  # attacks that are worse from the host of a victim
 MOST_LINES = 12              # of the log for one liar, one kind and one reporter; policy
 
@@ -130,6 +132,15 @@ def attack(fabric, name, arguments, cases):
     return ("FAILED", problem) if problem else ("ok", f"{len([line for line in lines if f'process {pid} (' in line])} lines in the log")
 
 
+def add_functions(fabric):
+    fabric.run("vf", "add", "h1", "h4", "h5")
+    deadline = time.monotonic() + 20
+    while any(port["node"] in ("h4", "h5") and port["state"] != "Active" for port in fabric.ports()):
+        if time.monotonic() > deadline:
+            raise RuntimeError("the functions do not become active")
+        time.sleep(0.05)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="a short run of each")
@@ -140,6 +151,7 @@ def main():
     parser.add_argument("--liar", default="h3", metavar="HOST", help="of the liar (default h3)")
     parser.add_argument("--jobs", type=int, default=2, help="victims at a time")
     parser.add_argument("--seconds", type=float, help="how long an attack lasts at least")
+    parser.add_argument("--functions", action="store_true", help="virtual functions h4 and h5 of h1's port: a victim and the liar")
     arguments = parser.parse_args()
     if arguments.list:
         print("\n".join(EXPECTED))
@@ -148,8 +160,11 @@ def main():
     cases = victims(arguments.smoke)
     weft_clients.need_programs(*{case.program for case in cases})
     failed = 0
-    names = arguments.attack or list(EXPECTED)
+    names = arguments.attack or list(OF_FUNCTIONS if arguments.functions else EXPECTED)
     with weft_clients.Fabric("star 3", name=f"hostile-{weft_clients.os.getpid()}") as fabric:
+        if arguments.functions:
+            arguments.hosts, arguments.liar = ("h4", "h2"), "h5"
+            add_functions(fabric)
         for number, name in enumerate(names):
             start = time.monotonic()
             chosen = [cases[number % len(cases)], cases[(number + 2) % len(cases)]] if arguments.smoke else cases

@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""Debian's programs in virtual functions: two of one host's port, beside another host; as root and as an ordinary user; a program that lies; functions that
+are taken away and whose port loses its cable; OpenSM as the manager; the commands of the guide.
+
+    sriov.py
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+import types
+import unittest
+
+import crc_check
+import fat_tree
+import live_changes
+import namespaces
+import weft_clients
+
+GUIDE = weft_clients.ROOT / "docs" / "guide" / "sriov.md"
+SECONDS = 60                     # policy: for each program on a busy machine
+ADDRESS = {"h1": "127.77.0.1", "h2": "127.77.0.2", "v1": "127.77.0.3", "v2": "127.77.0.4"}
+
+
+class Functions(namespaces.Account):
+    def setUp(self):
+        super().setUp()
+        self.free = weft_clients.Ports()
+
+    def functions_up(self, *options):
+        """h1 and h2 on a switch, and v1 and v2 behind h1's port."""
+        self.weft("up", "star", "2", *options)
+        self.weft("vf", "add", "h1", "v1", "v2")
+        self.wait_for_state("v1", "v2")
+
+    def ports(self):
+        return {port["node"]: port for port in json.loads(self.weft("status", "--json").stdout)["ports"] if port["port"] == 1 and "lid" in port}
+
+    def wait_for_state(self, *hosts, state="active"):
+        self.assertTrue(namespaces.eventually(lambda: all(self.ports()[host]["state"].lower() == state for host in hosts)), self.ports())
+
+    def run_on(self, host, *command, ns=False, check=True):
+        done = self.weft("exec", *(["--ns"] if ns else []), host, "--", *namespaces.preloaded(command), check=False, timeout=SECONDS)
+        if check:
+            self.assertEqual(done.returncode, 0, f"{host}: {command}\n{done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+    def begin(self, host, *command):
+        return self.start(host, *command, ns=False)
+
+    def end_well(self, child):
+        output, in_time = weft_clients.communicate(child, time.monotonic() + SECONDS)
+        self.assertEqual(child.returncode if in_time else None, 0, output)
+        return output
+
+    def begin_server(self, host, port, *command):
+        """A server by RDMA-CM, that listens."""
+        child = self.begin(host, *command)
+        listens = lambda: any(entry["host"] == host and entry["state"] == "LISTEN" and entry["source"].endswith(f":{port}")
+                              for entry in json.loads(self.weft("status", "--json").stdout)["connections"])
+        self.assertTrue(namespaces.eventually(lambda: child.poll() is not None or listens()), command)
+        return child
+
+    def begin_rping(self, server, client):
+        port = str(self.free.take())
+        common = ("-a", ADDRESS[server], "-p", port, "-C", "10", "-V")
+        return [self.begin_server(server, port, "rping", "-s", *common), self.begin(client, "rping", "-c", *common)]
+
+    def rping(self, server, client):
+        for child in self.begin_rping(server, client):
+            self.end_well(child)
+
+    def test_devices_show_the_lid_of_the_port_and_a_gid_of_its_own(self):
+        self.functions_up()
+        gids, lid = set(), self.ports()["h1"]["lid"]
+        for host in ("h1", "v1", "v2"):
+            shown = self.run_on(host, "ibv_devinfo", "-v")
+            self.assertIn("PORT_ACTIVE", shown)
+            self.assertRegex(shown, rf"port_lid:\s+{lid}\b")
+            gids.add(re.search(r"GID\[\s*0\]:\s+(\S+)", shown).group(1))
+            stat = self.run_on(host, "ibstat", ns=True)
+            self.assertIn("State: Active", stat)
+            self.assertIn(f"Base lid: {lid}\n", stat)
+        self.assertEqual(len(gids), 3)
+
+    def test_perftest_between_a_function_and_a_host_and_between_functions(self):
+        self.functions_up()
+        for server, client in (("v1", "h2"), ("h2", "v2"), ("v1", "v2"), ("h1", "v2")):
+            for program in ("ib_write_bw", "ib_send_bw"):
+                port = str(self.free.take())
+                child = self.begin_server(server, port, program, "-R", "-p", port, "-n", "200", "-s", "65536")
+                shown = self.run_on(client, program, "-R", "-p", port, "-n", "200", "-s", "65536", ADDRESS[server])
+                self.assertRegex(shown, r"(?m)^\s*65536\s+200\s", f"{program} {server} {client}")
+                self.end_well(child)
+
+    def test_all_connect_at_once_by_address(self):
+        """Part of T-SRI-1."""
+        self.functions_up()
+        children = []
+        for server, client in (("v1", "h2"), ("h2", "v2"), ("v2", "v1"), ("h1", "v1"), ("v2", "h1")):
+            children += self.begin_rping(server, client)
+        for child in children:
+            self.end_well(child)
+
+    def test_groups_reach_functions_of_one_port_and_others(self):
+        self.functions_up()
+        for sender, receivers in (("h2", ("v1", "v2")), ("v1", ("v2", "h2", "h1"))):
+            group = "239.77.1.1" if sender == "h2" else "239.77.1.2"
+            children = [self.begin(host, "mckey", "-m", group, "-b", ADDRESS[host], "-C", "5") for host in receivers]
+            time.sleep(2)  # mckey does not say when it has joined
+            self.run_on(sender, "mckey", "-m", group, "-b", ADDRESS[sender], "-s", "-C", "5")
+            for child in children:
+                self.end_well(child)
+
+    def test_sa_answers_a_function_which_is_no_node(self):
+        self.functions_up()
+        shown = self.run_on("v1", "saquery", "NR")
+        self.assertEqual(shown.count("NodeRecord dump"), 3, shown)  # h1, h2 and the switch
+        self.assertEqual(self.run_on("h2", "ibnetdiscover").count("Ca\t"), 2)
+
+    def test_functions_follow_their_cable(self):
+        self.functions_up()
+        self.weft("link", "down", "h1")
+        self.wait_for_state("v1", "v2", state="down")
+        self.weft("link", "up", "h1")
+        self.wait_for_state("v1", "v2")
+        self.rping("v1", "h2")
+
+    def test_killed_programs_of_a_function_disturb_nobody(self):
+        """Part of T-SRI-6."""
+        self.functions_up()
+        children = self.begin_rping("v2", "h2")[:1]
+        port = str(self.free.take())
+        victim = self.begin_server("v1", port, "rping", "-s", "-a", ADDRESS["v1"], "-p", port)
+        os.killpg(victim.pid, signal.SIGKILL)
+        victim.wait(SECONDS)
+        for child in children:
+            self.end_well(child)
+        self.rping("v1", "h2")
+
+    def test_a_function_that_is_taken_away_leaves_nothing(self):
+        """Part of T-SRI-6."""
+        self.functions_up()
+        gid = self.ports()["v1"]["gid"]
+        port = str(self.free.take())
+        child = self.begin_server("v1", port, "rping", "-s", "-a", ADDRESS["v1"], "-p", port)
+        other = self.begin_rping("v2", "h2")
+        refused = self.weft("vf", "remove", "v1", check=False)
+        self.assertIn("programs run on v1", refused.stderr)
+        self.weft("vf", "remove", "v1", "--force")
+        weft_clients.end(child)
+        for one in other:
+            self.end_well(one)
+        self.assertNotIn("v1", self.weft("vf", "list").stdout)
+        self.assertNotIn(gid, self.weft("status", "--json").stdout)
+        self.assertNotIn(gid.rpartition("fe80::")[2], self.run_on("h2", "saquery", "GIR", check=False))
+        self.weft("vf", "add", "h1", "v3")
+        self.wait_for_state("v3")
+        self.run_on("v3", "ibv_devinfo")
+
+
+class AsThisUser(Functions, unittest.TestCase):
+    def captured(self, port, *fields, of):
+        """A row of each packet that crosses the port while `of` runs."""
+        fabric = types.SimpleNamespace(weft=self.weft_path, environment=self.environment)
+        with fat_tree.Capture(fabric, (port, 1), self.folder) as capture:
+            of()
+        checked = crc_check.check_file(capture.path)
+        self.assertEqual(checked["wrong"], 0)
+        self.assertEqual(fat_tree.tshark_verdict(capture.path), (checked["packets"], 0))
+        return live_changes.fields(capture.path, *fields)
+
+    def test_what_a_function_sends_by_qp0_goes_nowhere(self):
+        """T-SRI-2: nothing is on the wire, and the send completes, since the program ends by its own timeout."""
+        self.functions_up()
+        query = ("smpquery", "-t", "200", "nodeinfo", "-D", "0,1")
+        smps = {}
+        for host in ("v1", "h1"):
+            def ask():
+                self.assertEqual("Lid" in (said := self.run_on(host, *query, check=False)) or "NodeType" in said, host == "h1", said)
+            rows = self.captured("h1", "infiniband.bth.destqp", of=ask)
+            smps[host] = sum(int(row[0], 0) == 0 for row in rows if row[0])
+        self.assertEqual(smps["v1"], 0)
+        self.assertGreater(smps["h1"], 0)
+
+    def test_captures_show_whose_a_request_is(self):
+        """The top byte of a transaction id is the function's number on the wire, and the program's own behind it."""
+        self.functions_up()
+        for number, host in ((1, "v1"), (2, "v2")):
+            rows = self.captured("h1", "infiniband.mad.mgmtclass", "infiniband.mad.method", "infiniband.mad.transactionid",
+                                 of=lambda host=host: self.run_on(host, "saquery", "NR"))
+            asked = [int(row[2], 0) >> 56 for row in rows if row[0] and int(row[0], 0) == 3 and int(row[1], 0) in (1, 0x12)]
+            self.assertEqual(set(asked), {number}, rows)
+
+    def test_opensm_gives_functions_their_guids(self):
+        """Registered, and again after its restart; Active only then."""
+        self.weft("up", "star", "2", "--no-sm")
+        self.weft("vf", "add", "h1", "v1")
+        self.assertNotEqual(self.ports()["v1"]["state"].lower(), "active")
+        options = pathlib.Path(self.folder, "opensm.conf")
+        options.write_text("force_log_flush TRUE\n", encoding="utf-8")
+        for _ in range(2):
+            manager = self.begin("h2", "env", f"OSM_TMP_DIR={self.folder}", f"OSM_CACHE_DIR={self.folder}", "opensm", "-F", str(options), "-f", f"{self.folder}/osm.log")
+            self.wait_for_state("v1")
+            self.rping("v1", "h2")
+            os.killpg(manager.pid, signal.SIGKILL)
+            manager.wait(SECONDS)
+
+    def test_what_cannot_be_is_refused_in_words(self):
+        self.weft("up", "star", "2")
+        for arguments, words in ((("add", "s1:1", "v1"), "share the port of a host"), (("add", "h9", "v1"), "h9"), (("add", "h1", "h2"), "has a node h2 already"),
+                                 (("remove", "h2"), "no virtual function")):
+            done = self.weft("vf", *arguments, check=False)
+            self.assertNotEqual(done.returncode, 0, arguments)
+            self.assertIn(words, done.stderr, arguments)
+
+    def test_the_guide_shows_what_happens(self):
+        self.fabric = "default"
+        shown = 0
+        for block in re.findall(r"```console\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL):
+            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+                command, _, wanted = part.partition("\n")
+                done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=SECONDS, env=self.environment(), cwd="/")
+                pattern = ".*".join(map(re.escape, wanted.split("...")))
+                self.assertRegex(done.stdout + done.stderr, re.compile(rf"\A{pattern}", re.DOTALL), command)
+                shown += 1
+        self.assertGreater(shown, 7)
+
+
+class AsOrdinaryUser(Functions, unittest.TestCase):
+    ordinary = True
+
+
+if __name__ == "__main__":
+    weft_clients.need_programs("rping", "ibv_devinfo", "ibstat", "ib_write_bw", "ib_send_bw", "mckey", "saquery", "ibnetdiscover", "smpquery", "opensm", "setpriv", "tshark")
+    unittest.main(verbosity=2)
