@@ -6,6 +6,7 @@
 
 #include "fabric/virtual_ports.h"
 #include "verbs/mtu.h"
+#include "wire/address_text.h"
 
 namespace weft::daemon {
 namespace {
@@ -54,7 +55,7 @@ using nlohmann::json;
   entry["rate_mbps"] = port.rate_mbps;
   entry["delay_ns"] = port.delay_ns;
   if (const auto gids = view.gids(port); !gids.empty()) {
-    entry["gid"] = to_string(gids.front());
+    entry["gid"] = wire::address_text(gids.front().octets());
   }
   if (const fabric::PortIndex physical = fabric::physical_port(view, index); physical != index) {
     entry["function_of"] = fabric::port_name(view, physical);
