@@ -61,7 +61,7 @@ def stages(jobs, long=False):
               client("resolver"), built, beside=True),
         Stage("iwpm", "Debian's iwpmd and weft iwpm map ports for drivers on hosts, each with the other, as captures show; killed daemons and drivers, the guide",
               client("iwpm"), built, beside=True),
-        Stage("sriov", "virtual functions as hosts, as root and as an ordinary user: devices, perftest, rping, groups, saquery, OpenSM, a cable, kills, one that lies, the guide",
+        Stage("sriov", "virtual functions as hosts, as root and as an ordinary user: devices, perftest, rping, groups, saquery, a cable, kills, one that lies, the guide",
               client("sriov") + live("tests/hostile/run.py", "--functions", "--smoke"), built, beside=True),
         Stage("fat-tree", "pingpong and perftest across a fat tree: counters add up, captures dissect, every CRC is right", some("fat_tree"), built, beside=True),
         Stage("storage", "tgt over iSER with libiscsi beside TCP, QEMU's migration over rdma:, uDAPL, ibacm: a part of each", some("storage"), built, beside=True),
