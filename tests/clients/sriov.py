@@ -187,6 +187,33 @@ class AsThisUser(Functions, unittest.TestCase):
         self.assertEqual(smps["v1"], 0)
         self.assertGreater(smps["h1"], 0)
 
+    def test_captures_show_whose_a_request_is(self):
+        """The top byte of a transaction id is the function's number on the wire, and the program's own behind it. The manager is at h1."""
+        self.weft("up", "star", "2")
+        self.weft("vf", "add", "h2", "v1", "v2")
+        self.wait_for_state("v1", "v2")
+        for number, host in ((1, "v1"), (2, "v2")):
+            rows = self.captured("h2", "infiniband.mad.mgmtclass", "infiniband.mad.method", "infiniband.mad.transactionid",
+                                 of=lambda host=host: self.run_on(host, "saquery", "NR"))
+            asked = [int(row[2], 0) >> 56 for row in rows if row[0] and int(row[0], 0) == 3 and int(row[1], 0) in (1, 0x12)]
+            self.assertEqual(set(asked), {number}, rows)
+
+    def test_opensm_gives_functions_their_guids(self):
+        """Registered, and again after its restart; Active only then. A manager that is restarted knows no function until it has registered again."""
+        self.weft("up", "star", "2", "--no-sm")
+        self.weft("vf", "add", "h1", "v1")
+        self.assertNotEqual(self.ports()["v1"]["state"].lower(), "active")
+        options = pathlib.Path(self.folder, "opensm.conf")
+        options.write_text("force_log_flush TRUE\n", encoding="utf-8")
+        for _ in range(2):
+            manager = self.begin("h2", "env", f"OSM_TMP_DIR={self.folder}", f"OSM_CACHE_DIR={self.folder}", "opensm", "-F", str(options), "-f", f"{self.folder}/osm.log")
+            self.wait_for_state("v1")
+            gid = self.ports()["v1"]["gid"]
+            self.assertTrue(namespaces.eventually(lambda: self.weft("sa", "path", gid, "--host", "h2", "--no-resolver", check=False).returncode == 0))
+            self.rping("v1", "h2")
+            os.killpg(manager.pid, signal.SIGKILL)
+            manager.wait(SECONDS)
+
     def test_what_cannot_be_is_refused_in_words(self):
         self.weft("up", "star", "2")
         for arguments, words in ((("add", "s1:1", "v1"), "share the port of a host"), (("add", "h9", "v1"), "h9"), (("add", "h1", "h2"), "has a node h2 already"),
@@ -204,5 +231,5 @@ class AsOrdinaryUser(Functions, unittest.TestCase):
 
 
 if __name__ == "__main__":
-    weft_clients.need_programs("rping", "ibv_devinfo", "ibstat", "ib_write_bw", "ib_send_bw", "mckey", "saquery", "ibnetdiscover", "smpquery", "setpriv", "tshark")
+    weft_clients.need_programs("rping", "ibv_devinfo", "ibstat", "ib_write_bw", "ib_send_bw", "mckey", "saquery", "ibnetdiscover", "smpquery", "opensm", "setpriv", "tshark")
     unittest.main(verbosity=2)
