@@ -38,8 +38,9 @@ int change(const std::string& fabric, const std::string& words) {
   if (!answer) {
     return std::unexpected(answer.error());
   }
+  const json status = json::parse(*answer);
   std::vector<json> functions;
-  for (const json& port : json::parse(*answer)["ports"]) {
+  for (const json& port : status["ports"]) {
     if (port.contains("function_of")) {
       functions.push_back(port);
     }
