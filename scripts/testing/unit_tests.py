@@ -168,10 +168,10 @@ def main():
     parser.add_argument("--except", metavar="REGEX", dest="without", help="no test whose name has this")
     arguments = parser.parse_args()
     listing = subprocess.run(["ctest", "--preset", arguments.preset, "--show-only=json-v1"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    todo = shares(programs(json.loads(listing.stdout), arguments.only, arguments.without))
+    every_share = shares(programs(json.loads(listing.stdout), arguments.only, arguments.without))
     outcomes = []
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        for share, ended in zip(todo, pool.map(run_share, todo)):
+        for share, ended in zip(every_share, pool.map(run_share, every_share)):
             outcomes += ended
             failed = [outcome for outcome in ended if outcome.status == "fail"]
             print(f"{pathlib.Path(share.program).name}: {len(ended) - len(failed)} of {len(ended)} from {share.tests[0].name}", flush=True)
@@ -180,7 +180,7 @@ def main():
     write_report(arguments.report, outcomes)
     failed = sum(outcome.status == "fail" for outcome in outcomes)
     skipped = sum(outcome.status == "notrun" for outcome in outcomes)
-    print(f"{len(outcomes)} unit tests in {len(todo)} shares: {failed} failed, {skipped} skipped")
+    print(f"{len(outcomes)} unit tests in {len(every_share)} shares: {failed} failed, {skipped} skipped")
     return 1 if failed or not outcomes else 0
 
 

@@ -118,15 +118,17 @@ std::vector<FabricMap::MulticastArrival> FabricMap::multicast_arrivals(std::uint
   }
   // At a physical port, and at those of its functions.
   const auto arrive = [&](fabric::PortIndex physical) {
-    std::vector<fabric::PortIndex> ports = fabric::functions_of(*view_, physical);
-    ports.insert(ports.begin(), physical);
-    for (const fabric::PortIndex index : ports) {
+    const auto arrive_at = [&](fabric::PortIndex index) {
       const fabric::PortRecord& port = view_->port(index);
       const bool may_be_inactive = index == physical && physical != *source;  // the walk has asked
       if (port.node.value() == node &&
           (may_be_inactive || port.state == fabric::PortState::Active)) {
         arrivals.push_back({.at = local(*view_, port), .is_sender = index == *own});
       }
+    };
+    arrive_at(physical);
+    for (const fabric::PortIndex function : fabric::functions_of(*view_, physical)) {
+      arrive_at(function);
     }
   };
   const fabric::MulticastTree tree = fabric::resolve_multicast(*view_, *source, mlid);
