@@ -221,11 +221,12 @@ Result<void> CaptureSession::run() {
     if (auto handled = handle_messages(); !handled) {
       return handled;
     }
+    const bool is_interrupted = interrupted != 0;  // before the look: what came until then is kept
     if (file_ != nullptr) {
       take_packets();
     }
     const bool is_full = options_.count != 0 && written_ >= options_.count;
-    if ((interrupted != 0 || ended_ || is_full) && taken_ == 0) {
+    if ((is_interrupted || ended_ || is_full) && taken_ == 0) {
       break;
     }
     if (taken_ == 0) {

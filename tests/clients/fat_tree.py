@@ -133,6 +133,7 @@ class Capture:
         self.path = pathlib.Path(folder) / f"{point[0]}-{point[1]}.pcap"
 
     def __enter__(self):
+        self.path.unlink(missing_ok=True)  # an earlier capture's file would say that this one has begun
         self.child = subprocess.Popen([self.fabric.weft, "capture", f"{self.point[0]}:{self.point[1]}", "-o", str(self.path)],
                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                       env=self.fabric.environment(), start_new_session=True)

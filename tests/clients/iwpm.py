@@ -24,7 +24,7 @@ import weft_clients
 GUIDE = weft_clients.ROOT / "docs" / "guide" / "iwpm.md"
 SECONDS = 60                     # policy: of one command
 READY_SECONDS = 20               # policy
-LISTENER, CONNECTING = 5000, 6000
+LISTENER, CONNECTING, TRIED = 5000, 6000, 7000
 UDP_PORT = 3935
 MAPPED = re.compile(r"\S+ mapped to \S+:(\d+)(?:, \S+ to \S+:(\d+))?")
 FORM = ["64", "48", "48"]        # octets of request, accept and acknowledgement (../interop's captures of siw with iwpmd)
@@ -70,11 +70,11 @@ class PortMapper(unittest.TestCase):
         return str(weft_clients.build_folder() / "src" / "programs" / "iwpm" / "weft-iwpm")
 
     def daemon(self, host, which):
-        """Ours, or Debian's: it has begun when it has its UDP port, and says hello at once."""
+        """Ours, or Debian's: it has begun when drivers of its host get ports of it, some time after it has its UDP port."""
         child = self.start(host, *([self.program()] if which == "weft" else ["iwpmd", "-s"]))
         wanted = f":{UDP_PORT:04X} "
         eventually(lambda: wanted in self.fabric.run("exec", "--ns", host, "--", "cat", "/proc/net/udp"), f"{which} does not begin")
-        time.sleep(0.2)
+        eventually(lambda: int(MAPPED.search(self.map(host, TRIED))[1]) != TRIED, f"{which} maps nothing")
         return child
 
     def map(self, host, port, *more):
