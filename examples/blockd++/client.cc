@@ -117,6 +117,7 @@ Result<void> Client::connect(const core::RdmaCmAddress& server, MutableByteSpan 
   }
   for (Slot& slot : slots_) {
     slot.client = this;
+    slot.sent.slot = &slot;
     if (auto posted = receive(slot); !posted) {
       return posted;
     }
@@ -140,7 +141,7 @@ Result<void> Client::start(Operation operation, std::uint64_t block, std::uint32
   Slot* slot = nullptr;
   const bool in_time = environment_.wait_until(
       [&] {
-        const auto free = std::ranges::find_if(slots_, [](Slot& one) { return !one.is_busy; });
+        const auto free = std::ranges::find_if(slots_, [](Slot& one) { return one.awaits == 0; });
         slot = free != slots_.end() ? &*free : nullptr;
         return slot != nullptr || !check_state();
       },
@@ -148,7 +149,7 @@ Result<void> Client::start(Operation operation, std::uint64_t block, std::uint32
   if (auto sound = check_state(); !sound || !in_time) {
     return sound ? fail(ErrorCode::TimedOut, "no request was answered in time") : sound;
   }
-  slot->is_busy = true;
+  slot->awaits = kAwaitsSent | kAwaitsAnswer;
   slot->request =
       wire::pack(Request{.operation = operation,
                          .tag = static_cast<std::uint32_t>(slot - slots_.data()),
@@ -158,15 +159,21 @@ Result<void> Client::start(Operation operation, std::uint64_t block, std::uint32
                          .address = std::bit_cast<std::uint64_t>(memory_.data() + offset)});
   const verbs::Sge sge = endpoint_.sge(slot->request.data(), slot->request.size());
   core::SendWr wr;
-  wr.wr_id = core::wr_id_of(slot->sent);
+  wr.wr_id = core::wr_id_of(slot->sent.handler);
   wr.opcode = verbs::WrOpcode::Send;
   wr.flags = verbs::Send::Signaled;
   wr.sges = {&sge, 1};
   return core::post_send(endpoint_.qp(), wr);
 }
 
-void Client::request_sent(core::Cq& /*cq*/, const core::Wc& /*wc*/) {
-  // Its memory is not used before the answer is there, and a failure flushes the receives.
+void Client::request_sent(core::Cq& /*cq*/, const core::Wc& wc) {
+  Slot& slot = *static_cast<decltype(Slot::sent)*>(static_cast<void*>(wc.handler()))->slot;
+  slot.client->settle(slot, kAwaitsSent);  // a failure flushes the receives, which say so
+}
+
+void Client::settle(Slot& slot, unsigned awaited) {
+  slot.awaits &= ~awaited;
+  environment_.notify();
 }
 
 void Client::answer_came(core::Cq& /*cq*/, const core::Wc& wc) {
@@ -185,7 +192,7 @@ void Client::answer_came(core::Cq& /*cq*/, const core::Wc& wc) {
 }
 
 void Client::take_answer(const Answer& answer) {
-  if (answer.tag >= slots_.size() || !slots_[answer.tag].is_busy) {
+  if (answer.tag >= slots_.size() || (slots_[answer.tag].awaits & kAwaitsAnswer) == 0) {
     lose(ErrorCode::Io, "the server answers what nobody asked");
     return;
   }
@@ -194,14 +201,13 @@ void Client::take_answer(const Answer& answer) {
                                          ? "the server has no such blocks"
                                          : "the server knows no such operation");
   }
-  slots_[answer.tag].is_busy = false;
-  environment_.notify();
+  settle(slots_[answer.tag], kAwaitsAnswer);
 }
 
 Result<void> Client::finish() {
   const bool in_time = environment_.wait_until(
       [&] {
-        return std::ranges::none_of(slots_, [](Slot& one) { return one.is_busy.load(); }) ||
+        return std::ranges::none_of(slots_, [](Slot& one) { return one.awaits != 0; }) ||
                !check_state();
       },
       environment_.now() + wait_);

@@ -42,18 +42,27 @@ class Client final : private core::RdmaCmHandler {
  private:
   struct Slot {
     core::CompletionHandler received{.done = answer_came};  // first: found by its address
-    core::CompletionHandler sent{.done = request_sent};
+    struct {
+      core::CompletionHandler handler{.done = request_sent};  // first, too
+      Slot* slot{};
+    } sent;
     Client* client{};
     std::array<std::byte, wire::kSizeOf<Request>> request{};
     std::array<std::byte, wire::kSizeOf<Answer>> answer{};
-    std::atomic<bool> is_busy{};
+    // Which of kAwaitsSent and kAwaitsAnswer; free when none. An answer may come before the
+    // acknowledgement of its request, which until then has a place in the send queue and may have
+    // to be sent again from `request`.
+    std::atomic<unsigned> awaits{};
   };
+  static constexpr unsigned kAwaitsSent = 1;
+  static constexpr unsigned kAwaitsAnswer = 2;
 
   void handle_cm_event(core::RdmaCmId& id, const core::RdmaCmEvent& event,
                        std::unique_ptr<core::RdmaCmId> request) override;
   static void answer_came(core::Cq& cq, const core::Wc& wc);
   static void request_sent(core::Cq& cq, const core::Wc& wc);
   void take_answer(const Answer& answer);
+  void settle(Slot& slot, unsigned awaited);
   void lose(ErrorCode code, std::string_view why);
   Result<void> await(verbs::RdmaCmEventType type);
   Result<void> receive(Slot& slot);
