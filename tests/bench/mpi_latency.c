@@ -4,10 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum {
-  kWarmUp = 2000,
-  kRounds = 20000
-};
+enum { kWarmUp = 2000, kRounds = 20000 };
 
 static void round_trips(int rank, int rounds) {
   int64_t word = 0;

@@ -235,13 +235,13 @@ void IpoibStack::ask_path(const ipoib::PathTable::Query& query, Instant now) {
   }
 }
 
-/// With a GRH, as all multicast packets have (IBTA vol 1 §10.5.1).
+/// With a GRH, as all multicast packets have (IBTA vol 1 §10.5.1), and the Q_Key that the QP has.
 mad::MadAddress IpoibStack::group_address(const wire::McMemberRecord& group) const {
   return {
       .lid = group.mlid,
       .sl = group.sl,
       .qp = kMulticastQpn,
-      .qkey = group.qkey,
+      .qkey = kQKeyOfQp,
       .pkey = group.pkey,
       .path_bits = 0,
       .global = mad::GlobalRoute{.dgid = group.mgid,
@@ -257,7 +257,7 @@ mad::MadAddress IpoibStack::neighbor_address(const ipoib::PathTable::Send& send)
       .lid = path.dlid,
       .sl = path.sl,
       .qp = send.neighbor.qpn,
-      .qkey = qkey().value_or(QKey{}),
+      .qkey = kQKeyOfQp,
       .pkey = partition_of(sa_.port()),
       .path_bits = static_cast<std::uint8_t>((path.slid.value() - sa_.port().lid.value()) &
                                              ((1U << sa_.port().lmc) - 1)),
@@ -279,6 +279,7 @@ std::optional<mad::MadPacket> IpoibStack::poll_mad(Instant now) { return gsi_.po
 
 std::optional<mad::Datagram> IpoibStack::poll_datagram() {
   if (auto datagram = neighbors_.poll_transmit()) {
+    datagram->to.qkey = kQKeyOfQp;  // which has the group's, as all packets of the link
     return datagram;
   }
   if (out_.empty()) {

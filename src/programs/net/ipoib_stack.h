@@ -33,6 +33,9 @@ struct IpoibStackOptions {
   ipoib::ConnectedMode mode{ipoib::ConnectedMode::None};
 };
 
+/// Of what the stack sends: bit 31 selects the Q_Key of the QP (base/keys.h), which alone keeps it.
+inline constexpr QKey kQKeyOfQp{0x8000'0000};
+
 class IpoibStack {
  public:
   IpoibStack(const IpoibStackOptions& options, const sa::LocalPort& port, Instant now);

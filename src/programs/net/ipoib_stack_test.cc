@@ -1,5 +1,6 @@
 #include "programs/net/ipoib_stack.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -97,6 +98,7 @@ class IpoibStackTest : public ::testing::Test {
 
   /// As the fabric would: to all ports whose QP is attached, or to the owner of the LID.
   void deliver(End& from, const mad::Datagram& datagram) {
+    sent_keys.push_back(datagram.to.qkey);
     const Gid dgid = datagram.to.global ? datagram.to.global->dgid : Gid{};
     for (const auto& to : ends) {
       const bool is_for_it = datagram.to.lid.is_multicast()
@@ -110,7 +112,8 @@ class IpoibStackTest : public ::testing::Test {
           .destination_gid = dgid,
           .source = {.lid = Lid{from.number},
                      .qp = datagram.source_qp,
-                     .qkey = datagram.to.qkey,
+                     .qkey = datagram.to.qkey == kQKeyOfQp ? from.stack.qkey().value_or(QKey{})
+                                                           : datagram.to.qkey,
                      .pkey = datagram.to.pkey},
           .payload = datagram.payload
       };
@@ -162,6 +165,7 @@ class IpoibStackTest : public ::testing::Test {
   mad::ManagementInterface sa_{mad::InterfaceKind::Gsi};
   mad::TestAgent server_{[this](mad::MadRequest& request) { return serve(request); }};
   std::vector<std::pair<Gid, Flags<wire::JoinState>>> joins;
+  std::vector<QKey> sent_keys;
   std::vector<std::unique_ptr<End>> ends;
 };
 
@@ -172,6 +176,14 @@ TEST_F(IpoibStackTest, IsUpAsAMemberOfTheBroadcastGroup) {  // R-IPOIB-22
     EXPECT_EQ(end->stack.qkey(), kLinkQKey);
     EXPECT_TRUE(end->stack.attachments().contains(wire::ipoib_broadcast_group(kDefaultPKey)));
   }
+}
+
+TEST_F(IpoibStackTest, LeavesTheQKeyOfWhatItSendsToTheQp) {  // R-MI-14
+  expect_delivered("10.77.0.1", "10.77.0.2");
+  ends[0]->stack.transmit(make_packet(ip("10.77.0.1"), ip("224.0.0.1"), 77), now);
+  run(Duration::milliseconds(100));
+  EXPECT_GE(sent_keys.size(), 4U);  // ARP, an answer to it, data, and a group's
+  EXPECT_THAT(sent_keys, ::testing::Each(kQKeyOfQp));
 }
 
 TEST_F(IpoibStackTest, FindsNeighborsOfBothFamilies) {  // R-IPOIB-10
