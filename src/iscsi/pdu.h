@@ -2,6 +2,7 @@
 
 // PDUs in memory, before they are sent and after they have come. Value types.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +46,16 @@ class OutgoingPdu {
   template <wire::WireType Header>
   explicit OutgoingPdu(Header header, std::vector<std::byte> data = {}) : own_(std::move(data)) {
     pack(header, own_.size());
+  }
+  /// Of headers as they are on the wire, whatever their opcode, but for the lengths, which are set.
+  OutgoingPdu(const HeaderOctets& header, std::vector<std::byte> additional,
+              std::vector<std::byte> data)
+      : header_(header), own_(std::move(data)) {
+    set_additional_headers(std::move(additional));
+    auto basic = basic_header();
+    basic.data_segment_length = static_cast<std::uint32_t>(own_.size());
+    const auto packed = wire::pack(basic);
+    std::copy_n(packed.begin() + 5, 3, header_.begin() + 5);
   }
   template <wire::WireType Header>
   OutgoingPdu(Header header, SharedBuffer buffer, std::size_t offset, std::size_t bytes)

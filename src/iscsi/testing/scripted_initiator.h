@@ -58,10 +58,16 @@ class Fixture final : public ServerEnvironment {
  public:
   static constexpr std::uint64_t kDiskBytes = 1 << 20;
 
-  explicit Fixture(const ServerOptions& options = {}) : server(options, *this) {
+  explicit Fixture(const ServerOptions& options = {},
+                   scsi::ProtectionType protection = scsi::ProtectionType::None)
+      : disk(*scsi::RamDevice::create(
+            {.bytes = kDiskBytes,
+             .block_bytes = 512,
+             .keeps_protection = protection != scsi::ProtectionType::None})),
+        server(options, *this) {
     const scsi::PortOptions port{.id = scsi::PortId{1}, .protocol = 5, .designator = {}};
     EXPECT_TRUE(scsi.add_port(port).has_value());
-    EXPECT_TRUE(scsi.add_unit({.lun = scsi::Lun{0}}, *disk).has_value());
+    EXPECT_TRUE(scsi.add_unit({.lun = scsi::Lun{0}, .protection = protection}, *disk).has_value());
     node.name = kTargetName;
     node.scsi = &scsi;
     EXPECT_TRUE(server.add_node(node).has_value());
@@ -71,8 +77,7 @@ class Fixture final : public ServerEnvironment {
   void wake() override { ++wakes; }
   [[nodiscard]] ChapLibrary& chap_library() override { return chap; }
 
-  std::unique_ptr<scsi::RamDevice> disk =
-      *scsi::RamDevice::create({.bytes = kDiskBytes, .block_bytes = 512});
+  std::unique_ptr<scsi::RamDevice> disk;
   FakeChapLibrary chap;
   scsi::Target scsi;
   NodeOptions node;

@@ -32,6 +32,9 @@ Result<std::unique_ptr<Channel>> Channel::create(core::Pd& pd, const ChannelOpti
                        .max_recv_wr = options.receive_depth + 1,
                        .max_send_sge = kMaxSges,
                        .max_recv_sge = 1};
+  if (options.has_integrity) {
+    init.flags = core::QpCreateFlag::IntegrityEnabled;
+  }
   init.caller = options.caller;
   const auto made = core::create_qp(pd, init);
   if (!made) {

@@ -52,6 +52,7 @@ struct ChannelOptions {
   std::uint32_t send_depth{};
   std::uint32_t receive_depth{};
   std::uint32_t signal_interval{1};
+  bool has_integrity{};  ///< registers regions with protection information
   const char* caller{"iser"};
 };
 

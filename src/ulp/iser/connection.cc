@@ -49,7 +49,7 @@ Connection::~Connection() {
   WEFT_ASSERT(state_ == ConnectionState::Init || state_ == ConnectionState::Down,
               "a connection is terminated before it goes");
   down_work_.cancel_and_wait();
-  free_resources(true);
+  free_resources();
 }
 
 Result<void> Connection::connect(std::unique_ptr<CmId> cm, std::string_view address) {
@@ -73,7 +73,7 @@ void Connection::terminate(std::string_view reason) {
       [this] { return state_ == ConnectionState::Down && down_work_.is_idle(); }, Instant::never());
 }
 
-void Connection::free_resources(bool destroy) {
+void Connection::free_resources() {
   if (state_ != ConnectionState::Down && state_ != ConnectionState::Init) {
     return;  // something is under way: it is freed when that has ended
   }
@@ -83,12 +83,11 @@ void Connection::free_resources(bool destroy) {
   for (const auto& [tag, task] : std::exchange(tasks_, {})) {
     release_registrations(*task);
   }
-  if (destroy) {
-    pool_.reset();
-    if (core::Pd* const pd = std::exchange(pd_, nullptr); pd != nullptr) {
-      const auto gone = core::deallocate_pd(*pd);
-      WEFT_ASSERT(gone, "everything inside was this connection's");
-    }
+  mapper_.reset();
+  pool_.reset();
+  if (core::Pd* const pd = std::exchange(pd_, nullptr); pd != nullptr) {
+    const auto gone = core::deallocate_pd(*pd);
+    WEFT_ASSERT(gone, "everything inside was this connection's");
   }
 }
 
@@ -109,7 +108,6 @@ void Connection::handle_cm(const CmReport& report) {
     const auto data = wire::parse<wire::iser::PrivateData>(report.private_data);
     remote_invalidation_ = offers_remote_invalidation() && data && !data->lacks_remote_invalidation;
   }
-  destroys_ = destroys_ || report.event == CmEvent::DeviceRemoval;
   apply(event_of(report.event), "the connection manager says so");
 }
 
@@ -198,9 +196,14 @@ Result<void> Connection::open_resources(core::Device& device) {
     return std::unexpected(pd.error());
   }
   pd_ = *pd;
-  auto pool = RegistrationPool::create(*pd_, {.scheme = scheme,
-                                              .count = 2 * options_.max_commands,
-                                              .max_bytes = options_.max_transfer_bytes});
+  mapper_ = std::make_unique<HeaderMapper>(device);
+  const bool protects = options_.protects && scheme == RegistrationScheme::Fast &&
+                        !host_protections_of(device.attributes()).empty();
+  auto pool =
+      RegistrationPool::create(*pd_, {.scheme = scheme,
+                                      .count = 2 * options_.max_commands,
+                                      .max_bytes = options_.max_transfer_bytes,
+                                      .protected_count = protects ? options_.max_commands : 0});
   if (!pool) {
     return std::unexpected(pool.error());
   }
@@ -210,7 +213,8 @@ Result<void> Connection::open_resources(core::Device& device) {
   auto channel = Channel::create(*pd_,
                                  {.send_depth = std::min(sends, device.attributes().max_qp_wr - 1),
                                   .receive_depth = 2 * std::bit_ceil(options_.max_commands) + 1,
-                                  .signal_interval = options_.signal_interval},
+                                  .signal_interval = options_.signal_interval,
+                                  .has_integrity = protects},
                                  *this);
   if (!channel) {
     return std::unexpected(channel.error());
@@ -234,7 +238,7 @@ void Connection::handle_room() {
 }
 
 void Connection::come_down() {
-  free_resources(destroys_);
+  free_resources();
   if (iscsi::DatamoverClient* const client = std::exchange(client_, nullptr); client != nullptr) {
     client->handle_lost(reason_, environment_.now());
   }

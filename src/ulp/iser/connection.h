@@ -3,7 +3,6 @@
 // One connection of an initiator: RDMA-CM's events, the QP, and tasks with their data (R-ISER-1 to
 // 23). The iSCSI layer above sees PDUs only. One thread: that of the environment's work.
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -22,8 +21,9 @@
 #include "ulp/iser/connection_state.h"
 #include "ulp/iser/message.h"
 #include "ulp/iser/registration.h"
+#include "ulp/iser/task.h"
+#include "ulp/iser/transmit_descriptor.h"
 #include "ulp/iser/unsolicited_plan.h"
-#include "wire/iscsi/scsi_command.h"
 
 namespace weft::iser {
 
@@ -34,33 +34,7 @@ struct ConnectionOptions {
   std::uint32_t signal_interval{32};          // policy, as Linux
   bool offers_remote_invalidation{true};
   bool trusts_target{};  ///< with a key for all memory
-};
-
-/// A SCSI command with its memory, which is the connection's from send_command() until
-/// cleanup_task(), handle_lost() or the destructor.
-struct Task {
-  Task() = default;
-  Task(const Task&) = delete;
-  Task& operator=(const Task&) = delete;
-
-  wire::iscsi::ScsiCommand command;  ///< F and the lengths are set when it is sent
-  std::vector<std::byte> additional_headers;
-  std::vector<core::ScatterEntry> data_out;
-  std::vector<core::ScatterEntry> data_in;
-
-  /// The header's place, and the most octets it may have (R-ISER-13).
-  [[nodiscard]] static constexpr std::size_t max_header_bytes() {
-    return wire::iscsi::kHeaderBytes + wire::iscsi::kMaxAdditionalHeaderBytes;
-  }
-
-  // --- the connection's own
-  std::array<std::optional<Registration>, 2> registrations;  // out, in
-  UnsolicitedPlan plan;
-  std::uint32_t sent_unsolicited{};
-  std::uint32_t data_sn{};
-  unsigned pending{};  // requests that use its memory
-  bool is_sent{};      // R-ISER-17: once
-  bool is_answered{};  // its response has come
+  bool protects{};       ///< commands may have T10-PI, where the device can register it
 };
 
 class Connection final : public ChannelClient, public CmHandler {
@@ -80,9 +54,10 @@ class Connection final : public ChannelClient, public CmHandler {
   bool begin_termination(std::string_view reason);
   /// Waits until the connection is down.
   void terminate(std::string_view reason);
-  /// The QP, once it is drained; with `destroy` the pool and the PD as well. Any number of times
+  /// The QP, once it is drained, then the pool and the PD. All of it whenever the connection comes
+  /// down, since it has no id any more that would hear of the device's going. Any number of times
   /// (R-ISER-10).
-  void free_resources(bool destroy);
+  void free_resources();
   [[nodiscard]] ConnectionState state() const { return state_; }
   /// Down, and everybody has been told.
   [[nodiscard]] bool is_released() const {
@@ -97,20 +72,29 @@ class Connection final : public ChannelClient, public CmHandler {
   void set_transfer_parameters(const TransferParameters& agreed) { agreed_ = agreed; }
 
   // --- tasks
-  /// NoSuchDevice: the connection is not up (R-ISER-14).
-  Result<void> initialise_task(Task& task) const;
+  /// Shows a task's headers to the device. NoSuchDevice: the connection is not up, and its device
+  /// may be going; OutOfMemory: they cannot be shown (R-ISER-14).
+  Result<void> initialise_task_headers(TransmitDescriptor& descriptor);
+  /// The same for a task whose headers are written, and takes them (R-ISER-15). transmit() does it
+  /// where it was not done.
+  Result<void> initialise_task(Task& task);
   /// The command once, then its unsolicited data as far as there is room (R-ISER-17). TryAgain:
   /// call again after handle_room; any other error ends the task, not the connection.
   Result<void> transmit(Task& task);
-  /// A control-type PDU without a task's data (R-ISER-16). TryAgain: later.
+  /// A task that is no SCSI command, with its own data (R-ISER-16). TryAgain: later.
+  Result<void> transmit_management(Task& task);
+  /// A control-type PDU without a task. TryAgain: later.
   Result<void> send_control(const iscsi::OutgoingPdu& pdu);
   /// The task's memory is the caller's again, and at the target nobody reaches it: at once after
   /// its response or after handle_lost(). A task without response ends with the connection first:
-  /// Busy (R-ISER-19).
+  /// Busy. Where the device has gone it is not asked to unmap anything (R-ISER-19).
   Result<void> cleanup_task(Task& task);
 
   [[nodiscard]] bool uses_remote_invalidation() const { return remote_invalidation_; }
   [[nodiscard]] RegistrationPool* registrations() { return pool_.get(); }
+  [[nodiscard]] const ConnectionOptions& options() const { return options_; }
+  /// Task headers that the device is shown.
+  [[nodiscard]] std::size_t mapped_headers() const { return mapper_ ? mapper_->mapped() : 0; }
   [[nodiscard]] Channel* channel() { return channel_.get(); }
   std::function<void()> up_notice;    ///< bind() may be called
   std::function<void()> room_notice;  ///< transmit() and send_control() may go on
@@ -137,6 +121,8 @@ class Connection final : public ChannelClient, public CmHandler {
   void come_down();
   [[nodiscard]] Result<Registration> register_side(Task& task, bool target_writes,
                                                    SendRequests& requests);
+  [[nodiscard]] Result<void> check_room(const Task& task) const;
+  [[nodiscard]] Result<wire::iser::ControlHeader> register_data(Task& task, SendRequests& requests);
   Result<void> send_command(Task& task);
   Result<void> send_data_out(Task& task);
   void release_registrations(Task& task);
@@ -156,12 +142,12 @@ class Connection final : public ChannelClient, public CmHandler {
   std::string reason_;
   std::unique_ptr<CmId> cm_;
   core::Pd* pd_{};
+  std::unique_ptr<HeaderMapper> mapper_;  // as long as the device
   std::unique_ptr<RegistrationPool> pool_;
   std::unique_ptr<Channel> channel_;
   iscsi::DatamoverClient* client_{};
   TransferParameters agreed_;
   bool remote_invalidation_{};
-  bool destroys_{};
   bool is_full_feature_{};
   bool is_delivering_{};
   std::unordered_map<std::uint32_t, Task*> tasks_;  // sent, by Initiator Task Tag

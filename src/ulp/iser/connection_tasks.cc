@@ -29,22 +29,42 @@ constexpr std::size_t kIn = 1;
 
 }  // namespace
 
-Result<void> Connection::initialise_task(Task& task) const {
-  if (state_ != ConnectionState::Up) {
+Result<void> Connection::initialise_task_headers(TransmitDescriptor& descriptor) {
+  if (state_ != ConnectionState::Up || mapper_ == nullptr) {
     return fail(ErrorCode::NoSuchDevice, "the connection is {}: tasks go over another one",
                 name_of(state_));
   }
-  if (bytes_of(task.data_out) > options_.max_transfer_bytes ||
-      bytes_of(task.data_in) > options_.max_transfer_bytes) {
-    return fail(ErrorCode::InvalidArgument, "a command moves at most {} bytes each way",
-                options_.max_transfer_bytes);
+  return mapper_->map(descriptor);
+}
+
+Result<void> Connection::initialise_task(Task& task) {
+  if (task.descriptor == nullptr) {  // it was cleaned up, and is to go again
+    task.descriptor = std::make_shared<TransmitDescriptor>();
   }
+  if (auto mapped = initialise_task_headers(*task.descriptor); !mapped) {
+    return mapped;
+  }
+  if (!task.has_allocated_pdu) {
+    return {};
+  }
+  const ByteSpan headers = task.allocated_headers();
+  const auto basic = headers.first<wire::iscsi::kHeaderBytes>();
+  if (wire::unpack<wire::iscsi::BasicHeader>(basic).opcode == Opcode::ScsiCommand) {
+    task.command = wire::unpack<wire::iscsi::ScsiCommand>(basic);
+  }
+  const ByteSpan additional = headers.subspan(wire::iscsi::kHeaderBytes);
+  task.additional_headers = {additional.begin(), additional.end()};
   return {};
 }
 
 Result<void> Connection::transmit(Task& task) {
   if (state_ != ConnectionState::Up) {
     return fail(ErrorCode::NoSuchDevice, "the connection is {}", name_of(state_));
+  }
+  if (task.descriptor == nullptr || !task.descriptor->is_mapped()) {
+    if (auto ready = initialise_task(task); !ready) {
+      return ready;
+    }
   }
   if (!task.is_sent) {
     if (auto sent = send_command(task); !sent) {
@@ -61,7 +81,9 @@ Result<void> Connection::transmit(Task& task) {
 
 Result<Registration> Connection::register_side(Task& task, bool target_writes,
                                                SendRequests& requests) {
-  auto registration = pool_->map(target_writes ? task.data_in : task.data_out, target_writes);
+  const auto& list = target_writes ? task.data_in : task.data_out;
+  auto registration = task.protection ? pool_->map_protected(list, *task.protection)
+                                      : pool_->map(list, target_writes);
   if (registration && registration->needs_request) {
     auto request = std::make_unique<SendRequest>();
     request->wr = RegistrationPool::show_request(*registration, target_writes);
@@ -88,31 +110,37 @@ void Connection::append_data(SendRequest& request, Task& task, std::uint32_t off
       break;
     }
   }
-  request.sges.assign(1, channel_->sge_of(request.octets));
+  if (!request.octets.empty()) {
+    request.sges.push_back(channel_->sge_of(request.octets));
+  }
 }
 
-Result<void> Connection::send_command(Task& task) {
-  wire::iscsi::ScsiCommand& command = task.command;
-  const auto write_bytes = static_cast<std::uint32_t>(bytes_of(task.data_out));
-  const auto read_bytes = static_cast<std::uint32_t>(bytes_of(task.data_in));
+Result<void> Connection::check_room(const Task& task) const {
+  const std::uint32_t tag = task.command.initiator_task_tag;
   if (tasks_.size() >= options_.max_commands) {
     return fail(ErrorCode::TryAgain, "{} commands are under way, as many as may", tasks_.size());
   }
-  if (tasks_.contains(command.initiator_task_tag)) {
-    return fail(ErrorCode::Exists, "a command with Initiator Task Tag {:#x} is under way",
-                command.initiator_task_tag);
+  if (tasks_.contains(tag)) {
+    return fail(ErrorCode::Exists, "a command with Initiator Task Tag {:#x} is under way", tag);
   }
   if (channel_->sends().room() < 5 + reserved_sends()) {
     return fail(ErrorCode::TryAgain, "no room for a command and its registrations");
   }
-  task.plan = UnsolicitedPlan{write_bytes, agreed_};
-  command.write = write_bytes != 0;
-  command.read = read_bytes != 0;
-  command.final = task.plan.data_out_bytes == 0;
-  command.expected_data_transfer_length = write_bytes != 0 ? write_bytes : read_bytes;
+  if (bytes_of(task.data_out) > options_.max_transfer_bytes ||
+      bytes_of(task.data_in) > options_.max_transfer_bytes) {
+    return fail(ErrorCode::InvalidArgument, "a command moves at most {} bytes each way",
+                options_.max_transfer_bytes);
+  }
+  if (task.protection && task.data_in.empty() == task.data_out.empty()) {
+    return fail(ErrorCode::InvalidArgument, "protection is of data that goes one way");
+  }
+  return {};
+}
+
+// Both sides, as far as the target is to reach them; the keys as the iSER header has them.
+Result<wire::iser::ControlHeader> Connection::register_data(Task& task, SendRequests& requests) {
   wire::iser::ControlHeader header;
-  SendRequests requests;
-  if (task.plan.total() < write_bytes) {
+  if (task.plan.total() < bytes_of(task.data_out)) {
     const auto made = register_side(task, false, requests);
     if (!made) {
       return std::unexpected(made.error());
@@ -124,7 +152,7 @@ Result<void> Connection::send_command(Task& task) {
     header.write_base_offset =
         made->address + (planted(PlantedBug::UnsolicitedNotPassed) ? 0 : task.plan.total());
   }
-  if (read_bytes != 0) {
+  if (!task.data_in.empty()) {
     const auto made = register_side(task, true, requests);
     if (!made) {
       release_registrations(task);
@@ -135,12 +163,39 @@ Result<void> Connection::send_command(Task& task) {
     header.read_stag = made->rkey.value();
     header.read_base_offset = made->address;
   }
+  return header;
+}
+
+Result<void> Connection::send_command(Task& task) {
+  if (auto checked = check_room(task); !checked) {
+    return checked;
+  }
+  wire::iscsi::ScsiCommand& command = task.command;
+  const auto write_bytes = static_cast<std::uint32_t>(bytes_of(task.data_out));
+  const auto read_bytes = static_cast<std::uint32_t>(bytes_of(task.data_in));
+  const std::uint32_t data_bytes = write_bytes != 0 ? write_bytes : read_bytes;
+  // Tuples are made and checked in a region: the target fetches all of what has them.
+  task.plan = task.protection ? UnsolicitedPlan{} : UnsolicitedPlan{write_bytes, agreed_};
+  command.write = write_bytes != 0;
+  command.read = read_bytes != 0;
+  command.final = task.plan.data_out_bytes == 0;
+  command.expected_data_transfer_length =
+      task.protection ? static_cast<std::uint32_t>(wire_bytes_of(*task.protection, data_bytes))
+                      : data_bytes;
+  SendRequests requests;
+  const auto header = register_data(task, requests);
+  if (!header) {
+    return std::unexpected(header.error());
+  }
   iscsi::OutgoingPdu pdu{command};
   pdu.set_additional_headers(task.additional_headers);
   auto basic = pdu.as<wire::iscsi::ScsiCommand>();
   basic.data_segment_length = task.plan.immediate_bytes;
   pdu.set_header(basic);
-  auto request = channel_->make_send(to_message(header, pdu));
+  auto request = std::make_unique<SendRequest>();
+  request->wr.opcode = verbs::WrOpcode::Send;
+  request->descriptor = task.descriptor;
+  request->sges.push_back(channel_->sge_of(task.descriptor->store(to_message(*header, pdu))));
   append_data(*request, task, 0, task.plan.immediate_bytes);
   requests.push_back(std::move(request));
   if (auto posted = channel_->sends().post(std::move(requests)); !posted) {
@@ -173,6 +228,7 @@ Result<void> Connection::send_data_out(Task& task) {
   header.data_segment_length = bytes;
   pdu.set_header(header);
   auto request = channel_->make_send(to_message({}, pdu));
+  request->sges.clear();  // header and data are one piece
   append_data(*request, task,
               planted(PlantedBug::UnsolicitedOffsetIgnored) ? 0 : task.sent_unsolicited, bytes);
   request->must_signal = true;
@@ -187,6 +243,25 @@ Result<void> Connection::send_data_out(Task& task) {
     task.sent_unsolicited += bytes;
   }
   return posted;
+}
+
+Result<void> Connection::transmit_management(Task& task) {
+  if (auto ready = initialise_task(task); !ready) {
+    return ready;
+  }
+  if (!task.has_allocated_pdu) {
+    return fail(ErrorCode::InvalidArgument, "a management task has its PDU in allocate_pdu()");
+  }
+  const ByteSpan headers = task.allocated_headers();
+  iscsi::HeaderOctets header{};
+  std::ranges::copy(headers.first(header.size()), header.begin());
+  const iscsi::OutgoingPdu pdu{header, task.additional_headers, task.management_data};
+  if (pdu.basic_header().opcode == Opcode::ScsiCommand) {
+    return fail(ErrorCode::InvalidArgument, "a SCSI command goes by transmit()");
+  }
+  auto sent = send_control(pdu);
+  task.is_sent = sent.has_value();
+  return sent;
 }
 
 Result<void> Connection::send_control(const iscsi::OutgoingPdu& pdu) {
@@ -316,6 +391,9 @@ void Connection::deliver() {
 void Connection::release_registrations(Task& task) {
   for (std::optional<Registration>& registration : task.registrations) {
     if (registration && pool_ != nullptr) {
+      if (is_protected(*registration)) {
+        task.protection_status = RegistrationPool::status_of(*registration);
+      }
       pool_->release(*registration);
     }
     registration.reset();
@@ -325,7 +403,10 @@ void Connection::release_registrations(Task& task) {
 Result<void> Connection::cleanup_task(Task& task) {
   const auto found = tasks_.find(task.command.initiator_task_tag);
   if (found == tasks_.end() || found->second != &task) {
-    return {};  // never sent, answered, or gone with the device
+    // Never sent, answered, or gone with the device. Its headers stay mapped until the HCA needs
+    // them no more, or the device goes.
+    task.descriptor.reset();
+    return {};
   }
   return fail(ErrorCode::Busy,
               "the target may still reach the task's memory: it ends with a response or with the "

@@ -85,9 +85,18 @@ Session* Initiator::create_session(EndpointId endpoint, const SessionOptions& op
     return nullptr;
   }
   auto session = std::make_unique<Session>();
+  const ConnectionOptions& limits = connection->options();
   session->options_ = options;
-  session->offers_protection_ = connection->channel()->qp().device().attributes().capabilities.has(
-      core::DeviceCapability::Integrity);
+  session->options_.max_commands = std::min(options.max_commands, limits.max_commands);
+  session->host_ = {
+      .max_commands = session->options_.max_commands,
+      .commands_per_unit = std::min(options.queue_depth, session->options_.max_commands),
+      .max_transfer_bytes = limits.max_transfer_bytes};
+  if (connection->registrations()->protects()) {
+    const core::DeviceAttributes& device = connection->channel()->qp().device().attributes();
+    session->host_.protections = host_protections_of(device);
+    session->host_.guards = host_guards_of(device);
+  }
   return sessions_.emplace_back(std::move(session)).get();
 }
 

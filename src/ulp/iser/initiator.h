@@ -53,16 +53,25 @@ struct SessionOptions {
   std::uint32_t max_connections{1};
 };
 
+/// What the SCSI layer is told of a session's adapter (`struct Scsi_Host`).
+struct ScsiHost {
+  std::uint32_t max_commands{};        ///< at a time, of all units: `can_queue`
+  std::uint32_t commands_per_unit{};   ///< `cmd_per_lun`
+  std::uint32_t max_transfer_bytes{};  ///< of a command, each way
+  HostProtections protections{};       ///< none: commands have no TaskProtection
+  HostGuards guards{};
+};
+
 class Session {
  public:
+  /// As they were asked for; no more commands than the connection has room for.
   [[nodiscard]] const SessionOptions& options() const { return options_; }
-  /// The device protects data from end to end (T10-PI).
-  [[nodiscard]] bool offers_protection() const { return offers_protection_; }
+  [[nodiscard]] const ScsiHost& host() const { return host_; }
 
  private:
   friend class Initiator;
   SessionOptions options_;
-  bool offers_protection_{};
+  ScsiHost host_;
   std::map<std::uint32_t, std::unique_ptr<SessionConnection>> connections_;  // by index
 };
 
@@ -82,9 +91,10 @@ class Initiator {
   /// stopped it, at once if that never started it (R-ISER-7).
   void disconnect_endpoint(EndpointId endpoint);
 
-  /// Of an endpoint that is up; null: the endpoint is gone or not up (R-ISER-11).
+  /// A session and its host, of an endpoint that is up; null: the endpoint is gone or not up. Its
+  /// protection is that of the device, where the connection was made for it (R-ISER-11).
   Session* create_session(EndpointId endpoint, const SessionOptions& options);
-  /// Its connections are stopped before.
+  /// Stops its connections; session and host are gone.
   void destroy_session(Session& session);
   /// Null: the index is taken, or beyond the session's connections (R-ISER-3).
   SessionConnection* create_connection(Session& session, std::uint32_t index);
@@ -100,6 +110,7 @@ class Initiator {
   [[nodiscard]] Connection* find(EndpointId endpoint);
   /// Connections that are not released yet.
   [[nodiscard]] std::size_t connections() const { return entries_.size(); }
+  [[nodiscard]] std::size_t sessions() const { return sessions_.size(); }
   [[nodiscard]] StopFlag last_stop() const { return last_stop_; }
 
  private:

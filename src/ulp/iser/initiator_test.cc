@@ -118,8 +118,8 @@ TEST(IserEndpoint, ADeviceThatGoesDuringIoLeavesNothing) {
   world.cm->remove_device(0);
   world.environment.wait_until([&] { return log.losses != 0; }, Instant::never());
   EXPECT_EQ(link.state(), ConnectionState::Down);
-  link.free_resources(true);
-  link.free_resources(true);
+  link.free_resources();
+  link.free_resources();
   for (const auto& task : tasks) {
     EXPECT_TRUE(link.cleanup_task(*task));
     EXPECT_FALSE(link.initialise_task(*task));
@@ -130,6 +130,54 @@ TEST(IserEndpoint, ADeviceThatGoesDuringIoLeavesNothing) {
   EXPECT_EQ(device.resource_count(core::ResourceKind::Mr), 0U);
   EXPECT_EQ(device.resource_count(core::ResourceKind::Pd), 0U);
   world.initiator->stop(*world.connection, StopFlag::Terminate);
+}
+
+// T-ISER-4. R-ISER-6: a stop while the device goes, which in kernels takes the state's lock; here
+// the one thread that waits in one lets the other go on.
+TEST(IserEndpoint, ADeviceIsUnregisteredDuringIoAndAStopBesideIt) {
+  for (const bool stops_first : {false, true}) {
+    World world;
+    PduLog log;
+    world.connect(log);
+    world.login(log);
+    Connection& link = world.link();
+    std::vector<std::vector<std::byte>> memory(8, std::vector<std::byte>(65'536));
+    std::vector<std::unique_ptr<Task>> tasks;
+    for (auto& octets : memory) {
+      tasks.push_back(std::make_unique<Task>());
+      world.set_up(*tasks.back(), true, 0, octets);
+      ASSERT_TRUE(link.transmit(*tasks.back()));
+    }
+    world.cm->longest_step = Duration{};
+    bool was_removed = false;
+    core::Work removal{world.environment, core::WorkContext::UnboundWorkQueue, 0, [&] {
+                         world.network.host(0).unregister_device();
+                         was_removed = true;
+                       }};
+    removal.queue();
+    if (stops_first) {
+      world.initiator->stop(*world.connection, StopFlag::Recover);
+    }
+    world.environment.wait_until([&] { return was_removed && log.losses != 0; },
+                                 world.environment.now() + Duration::seconds(20));
+    ASSERT_TRUE(was_removed);
+    EXPECT_EQ(log.losses, 1U);
+    EXPECT_LT(log.came.size(), tasks.size());  // those that were not answered fail with it
+    const core::Device& device = world.network.host(0).device();
+    EXPECT_EQ(device.resource_count(core::ResourceKind::Qp), 0U);
+    EXPECT_EQ(device.resource_count(core::ResourceKind::Mr), 0U);
+    EXPECT_EQ(device.resource_count(core::ResourceKind::Pd), 0U);
+    if (Connection* const left = world.connection->connection(); left != nullptr) {
+      left->free_resources();
+      left->free_resources();
+      for (const auto& task : tasks) {
+        EXPECT_TRUE(left->cleanup_task(*task));
+      }
+    }
+    world.initiator->stop(*world.connection, StopFlag::Terminate);
+    world.initiator->stop(*world.connection, StopFlag::Terminate);
+    EXPECT_EQ(log.losses, 1U);
+  }
 }
 
 }  // namespace

@@ -33,10 +33,16 @@ constexpr std::uint32_t kPageBytes = 4096;
   return merged;
 }
 
+// A new key each time, so that a stale one reaches nothing (R-ISER-22).
+void renew_key(core::Mr& mr) {
+  core::update_fast_registration_key(
+      mr, static_cast<std::uint8_t>(core::next_key(mr.rkey.value()) & 0xFF));
+}
+
 }  // namespace
 
 std::string_view name_of(RegistrationScheme scheme) {
-  static constexpr std::array<std::string_view, 3> kNames{"fast registration",
+  static constexpr std::array<std::string_view, 4> kNames{"fast registration", "FMR",
                                                           "registration by verbs", "global key"};
   return kNames[std::to_underlying(scheme)];
 }
@@ -48,38 +54,77 @@ RegistrationScheme choose_scheme(const core::Device& device, bool trusts_target)
   if (device.attributes().capabilities.has(core::DeviceCapability::MemoryManagementExtensions)) {
     return RegistrationScheme::Fast;
   }
+  if (device.operations().allocate_fmr != nullptr) {
+    return RegistrationScheme::Fmr;
+  }
   return device.operations().register_user_mr != nullptr ? RegistrationScheme::Verb
                                                          : RegistrationScheme::GlobalKey;
 }
 
 RegistrationPool::RegistrationPool(core::Pd& pd, const Options& options)
-    : pd_(pd), options_(options), mrs_(pd.device().lock_policy()) {}
+    : pd_(pd),
+      options_(options),
+      mrs_(pd.device().lock_policy()),
+      protected_mrs_(pd.device().lock_policy()) {}
 
 Result<std::unique_ptr<RegistrationPool>> RegistrationPool::create(core::Pd& pd,
                                                                    const Options& options) {
   std::unique_ptr<RegistrationPool> pool{
       new RegistrationPool{pd, options}
   };
+  Result<void> filled;
   if (options.scheme == RegistrationScheme::Fast) {
-    const bool takes_gaps =
-        pd.device().attributes().capabilities.has(core::DeviceCapability::SgGapsRegistration);
-    const auto filled = pool->mrs_.fill(
-        pd, options.count, takes_gaps ? core::MrType::SgGaps : core::MrType::MemoryRegistration,
-        options.max_bytes / kPageBytes + 1);
-    if (!filled) {
-      return std::unexpected(filled.error());
-    }
+    filled = pool->fill_fast();
+  } else if (options.scheme == RegistrationScheme::Fmr) {
+    filled = pool->fill_fmrs();
+  } else if (options.scheme == RegistrationScheme::GlobalKey &&
+             !pd.flags().has(core::PdFlag::UnsafeGlobalRkey)) {
+    filled = fail(ErrorCode::InvalidArgument, "the PD has no global key; it is allocated with one");
   }
-  if (options.scheme == RegistrationScheme::GlobalKey &&
-      !pd.flags().has(core::PdFlag::UnsafeGlobalRkey)) {
-    return fail(ErrorCode::InvalidArgument, "the PD has no global key; it is allocated with one");
+  if (!filled) {
+    return std::unexpected(filled.error());
   }
   return pool;
+}
+
+Result<void> RegistrationPool::fill_fast() {
+  const core::DeviceAttributes& device = pd_.device().attributes();
+  const std::uint32_t pages = options_.max_bytes / kPageBytes + 1;
+  const bool takes_gaps = device.capabilities.has(core::DeviceCapability::SgGapsRegistration);
+  auto filled =
+      mrs_.fill(pd_, options_.count,
+                takes_gaps ? core::MrType::SgGaps : core::MrType::MemoryRegistration, pages);
+  if (filled && options_.protected_count != 0) {
+    const std::uint32_t entries = std::min(pages, device.max_integrity_entries);
+    filled = protected_mrs_.fill(pd_, options_.protected_count, core::MrType::Integrity, entries,
+                                 entries);
+  }
+  return filled;
+}
+
+// Twice as many as are taken at a time, so that a batch that waits to be unmapped leaves enough.
+Result<void> RegistrationPool::fill_fmrs() {
+  const auto made =
+      core::create_fmr_pool(pd_, {
+                                     .region = {.max_pages = options_.max_bytes / kPageBytes + 1,
+                                                .access = access_of(true) | access_of(false)},
+                                     .pool_size = 2 * options_.count,
+                                     .dirty_watermark = options_.count
+  });
+  if (!made) {
+    return std::unexpected(made.error());
+  }
+  fmrs_ = *made;
+  return {};
 }
 
 RegistrationPool::~RegistrationPool() {
   WEFT_ASSERT(taken_ == 0, "every task has given back what it registered");
   mrs_.clear();
+  protected_mrs_.clear();
+  if (fmrs_ != nullptr) {
+    core::destroy_fmr_pool(*fmrs_);
+  }
   drop_unused();
 }
 
@@ -87,11 +132,11 @@ std::size_t RegistrationPool::free() const {
   return options_.scheme == RegistrationScheme::Fast ? mrs_.size() : options_.count - taken_;
 }
 
-Result<Registration> RegistrationPool::map(std::span<const core::ScatterEntry> list,
-                                           bool target_writes) {
-  const std::vector<core::ScatterEntry> merged = merge(list);
+// The bytes of a list that may be registered now.
+Result<std::uint64_t> RegistrationPool::check_bytes(
+    std::span<const core::ScatterEntry> list) const {
   std::uint64_t bytes = 0;
-  for (const core::ScatterEntry& entry : merged) {
+  for (const core::ScatterEntry& entry : list) {
     bytes += entry.length;
   }
   if (bytes == 0 || bytes > options_.max_bytes) {
@@ -101,8 +146,20 @@ Result<Registration> RegistrationPool::map(std::span<const core::ScatterEntry> l
   if (taken_ == options_.count) {
     return fail(ErrorCode::OutOfMemory, "all {} registrations are in use", options_.count);
   }
+  return bytes;
+}
+
+Result<Registration> RegistrationPool::map(std::span<const core::ScatterEntry> list,
+                                           bool target_writes) {
+  const std::vector<core::ScatterEntry> merged = merge(list);
+  if (const auto bytes = check_bytes(merged); !bytes) {
+    return std::unexpected(bytes.error());
+  }
   if (options_.scheme == RegistrationScheme::Fast) {
-    return map_fast(merged, target_writes);
+    return map_fast(merged);
+  }
+  if (options_.scheme == RegistrationScheme::Fmr) {
+    return map_by_fmr(merged);
   }
   if (merged.size() != 1) {
     return fail(ErrorCode::InvalidArgument, "{} pieces of memory; by {} only one piece goes",
@@ -115,8 +172,7 @@ Result<Registration> RegistrationPool::map(std::span<const core::ScatterEntry> l
   return Registration{.rkey = pd_.unsafe_global_rkey(), .address = merged.front().address};
 }
 
-Result<Registration> RegistrationPool::map_fast(std::span<const core::ScatterEntry> list,
-                                                bool /*target_writes*/) {
+Result<Registration> RegistrationPool::map_fast(std::span<const core::ScatterEntry> list) {
   core::Mr* const mr = mrs_.get();
   WEFT_ASSERT(mr != nullptr, "the pool has as many as may be taken");
   const auto mapped = core::map_mr_sg(*mr, list, nullptr, kPageBytes);
@@ -127,11 +183,75 @@ Result<Registration> RegistrationPool::map_fast(std::span<const core::ScatterEnt
                          list.size(), *mapped)
                   : std::unexpected(mapped.error());
   }
-  // A new key each time, so that a stale one reaches nothing (R-ISER-22).
-  core::update_fast_registration_key(
-      *mr, static_cast<std::uint8_t>(core::next_key(mr->rkey.value()) & 0xFF));
+  renew_key(*mr);
   ++taken_;
   return Registration{.rkey = mr->rkey, .address = mr->iova, .mr = mr, .needs_request = true};
+}
+
+Result<Registration> RegistrationPool::map_protected(std::span<const core::ScatterEntry> list,
+                                                     const TaskProtection& protection) {
+  if (!protects()) {
+    return fail(ErrorCode::NotSupported,
+                "the connection moves no protection information: it was not asked for, or the "
+                "device has no integrity regions");
+  }
+  const std::vector<core::ScatterEntry> data = merge(list);
+  const std::vector<core::ScatterEntry> tuples = merge(protection.tuples);
+  if (const auto bytes = check_bytes(data); !bytes) {
+    return std::unexpected(bytes.error());
+  }
+  core::Mr* const mr = protected_mrs_.get();
+  if (mr == nullptr) {
+    return fail(ErrorCode::OutOfMemory, "all {} registrations with protection are in use",
+                options_.protected_count);
+  }
+  *mr->signature = signature_of(protection);
+  if (const auto mapped = core::map_mr_sg_pi(*mr, {.list = data}, {.list = tuples}, kPageBytes);
+      !mapped) {
+    protected_mrs_.put(*mr);
+    return std::unexpected(mapped.error());
+  }
+  renew_key(*mr);
+  ++taken_;
+  return Registration{.rkey = mr->rkey, .address = mr->iova, .mr = mr, .needs_request = true};
+}
+
+core::SignatureStatus RegistrationPool::status_of(const Registration& registration) {
+  const auto status = core::check_mr_status(*registration.mr);
+  // A device that cannot say leaves the data in doubt: as if its first guard were wrong.
+  return status.value_or(core::SignatureStatus{.failed = true});
+}
+
+// By pages: all but the first element begin with one, all but the last end with one.
+Result<Registration> RegistrationPool::map_by_fmr(std::span<const core::ScatterEntry> list) {
+  std::vector<std::uint64_t> pages;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::uint64_t end = list[i].address + list[i].length;
+    if ((i != 0 && list[i].address % kPageBytes != 0) ||
+        (i + 1 != list.size() && end % kPageBytes != 0)) {
+      return fail(ErrorCode::InvalidArgument,
+                  "element {} of {} leaves a gap between pages, which FMRs do not show", i,
+                  list.size());
+    }
+    const std::uint64_t first = list[i].address - list[i].address % kPageBytes;
+    for (std::uint64_t page = first; page < end; page += kPageBytes) {
+      pages.push_back(page);
+    }
+  }
+  const std::uint64_t iova = list.front().address - list.front().address % kPageBytes;
+  auto made = fmrs_->map(pages, iova);
+  if (!made && made.error().code == ErrorCode::TryAgain) {
+    // Those that were given back wait to be unmapped: done now, there are enough.
+    if (const auto flushed = fmrs_->flush(); !flushed) {
+      return std::unexpected(flushed.error());
+    }
+    made = fmrs_->map(pages, iova);
+  }
+  if (!made) {
+    return std::unexpected(made.error());
+  }
+  ++taken_;
+  return Registration{.rkey = (*made)->fmr().rkey, .address = list.front().address, .fmr = *made};
 }
 
 Result<Registration> RegistrationPool::map_by_verb(core::ScatterEntry range, bool target_writes) {
@@ -170,7 +290,8 @@ void RegistrationPool::drop_unused() {
 
 core::SendWr RegistrationPool::show_request(const Registration& registration, bool target_writes) {
   core::SendWr wr;
-  wr.opcode = verbs::WrOpcode::RegisterMemory;
+  wr.opcode = is_protected(registration) ? verbs::WrOpcode::RegisterMemoryIntegrity
+                                         : verbs::WrOpcode::RegisterMemory;
   wr.mr = registration.mr;
   wr.key = registration.rkey.value();
   wr.access = access_of(target_writes);
@@ -188,7 +309,9 @@ void RegistrationPool::release(Registration& registration) {
   WEFT_ASSERT(taken_ != 0, "what is released was taken");
   --taken_;
   if (options_.scheme == RegistrationScheme::Fast) {
-    mrs_.put(*registration.mr);
+    (is_protected(registration) ? protected_mrs_ : mrs_).put(*registration.mr);
+  } else if (options_.scheme == RegistrationScheme::Fmr) {
+    fmrs_->unmap(*registration.fmr);
   } else if (options_.scheme == RegistrationScheme::Verb) {
     const auto kept = std::ranges::find(kept_, registration.mr, &Kept::mr);
     --kept->users;

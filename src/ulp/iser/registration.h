@@ -11,16 +11,19 @@
 #include <vector>
 
 #include "base/result.h"
+#include "core/fmr_pool.h"
 #include "core/mr.h"
 #include "core/mr_pool.h"
 #include "core/pd.h"
 #include "core/work_request.h"
+#include "ulp/iser/protection.h"
 
 namespace weft::iser {
 
 enum class RegistrationScheme : std::uint8_t {
   Fast,       ///< by work requests, under a new key each time
-  Verb,       ///< by calls, kept for the next task with the same memory (what FMR pools were for)
+  Fmr,        ///< by calls that are cheap; what the target saw last it may see for a while
+  Verb,       ///< by calls, kept for the next task with the same memory
   GlobalKey,  ///< a key for all memory: the target is trusted with it
 };
 [[nodiscard]] std::string_view name_of(RegistrationScheme scheme);
@@ -33,18 +36,24 @@ enum class RegistrationScheme : std::uint8_t {
 struct Registration {
   RKey rkey{};
   std::uint64_t address{};
-  core::Mr* mr{};        ///< null: the global key
+  core::Mr* mr{};        ///< null: the global key, or an FMR
+  core::PoolFmr* fmr{};  ///< of Fmr
   bool needs_request{};  ///< visible only after a work request
   bool is_visible{};     ///< to be invalidated before the memory is its owner's again
 };
+
+[[nodiscard]] inline bool is_protected(const Registration& registration) {
+  return registration.mr != nullptr && registration.mr->type() == core::MrType::Integrity;
+}
 
 /// One thread.
 class RegistrationPool {
  public:
   struct Options {
     RegistrationScheme scheme{};
-    std::uint32_t count{};      ///< registrations at a time: two a command
-    std::uint32_t max_bytes{};  ///< of one
+    std::uint32_t count{};            ///< registrations at a time: two a command
+    std::uint32_t max_bytes{};        ///< of one
+    std::uint32_t protected_count{};  ///< of Fast: those with protection information beside
   };
   static Result<std::unique_ptr<RegistrationPool>> create(core::Pd& pd, const Options& options);
   ~RegistrationPool();
@@ -55,6 +64,12 @@ class RegistrationPool {
   /// READs. InvalidArgument: a list that the scheme cannot show in one piece; OutOfMemory: more at
   /// a time than the pool is for.
   Result<Registration> map(std::span<const core::ScatterEntry> list, bool target_writes);
+  /// The same with protection information, which goes as `protection` says; as long as the wire's
+  /// form. NotSupported: this pool has none of these.
+  Result<Registration> map_protected(std::span<const core::ScatterEntry> list,
+                                     const TaskProtection& protection);
+  /// What the checks of a protected registration have found.
+  [[nodiscard]] static core::SignatureStatus status_of(const Registration& registration);
   /// The work requests that show and hide what map() made; of Fast only.
   [[nodiscard]] static core::SendWr show_request(const Registration& registration,
                                                  bool target_writes);
@@ -63,6 +78,7 @@ class RegistrationPool {
   void release(Registration& registration);
 
   [[nodiscard]] RegistrationScheme scheme() const { return options_.scheme; }
+  [[nodiscard]] bool protects() const { return options_.protected_count != 0; }
   [[nodiscard]] std::uint32_t taken() const { return taken_; }
   [[nodiscard]] std::size_t free() const;
 
@@ -75,14 +91,20 @@ class RegistrationPool {
     std::uint32_t users{};
   };
   RegistrationPool(core::Pd& pd, const Options& options);
-  Result<Registration> map_fast(std::span<const core::ScatterEntry> list, bool target_writes);
+  Result<void> fill_fast();
+  Result<void> fill_fmrs();
+  Result<std::uint64_t> check_bytes(std::span<const core::ScatterEntry> list) const;
+  Result<Registration> map_fast(std::span<const core::ScatterEntry> list);
+  Result<Registration> map_by_fmr(std::span<const core::ScatterEntry> list);
   Result<Registration> map_by_verb(core::ScatterEntry range, bool target_writes);
   void drop_unused();
 
   core::Pd& pd_;
   const Options options_;
-  core::MrPool mrs_;        // Fast
-  std::vector<Kept> kept_;  // Verb
+  core::MrPool mrs_;            // Fast
+  core::MrPool protected_mrs_;  // the same, of integrity
+  core::FmrPool* fmrs_{};       // Fmr
+  std::vector<Kept> kept_;      // Verb
   std::uint32_t taken_{};
 };
 

@@ -26,9 +26,10 @@ struct SendRequest {
   core::CompletionHandler handler;  // first: found by its address
   core::SendWr wr{};                ///< all but next, wr_id, sges and Signaled
   std::vector<verbs::Sge> sges;
-  std::vector<std::byte> octets;  ///< sent from here, if `sges` says so
-  iscsi::OutgoingPdu pdu;         ///< the same
-  bool must_signal{};             ///< somebody waits for its end
+  std::vector<std::byte> octets;           ///< sent from here, if `sges` says so
+  iscsi::OutgoingPdu pdu;                  ///< the same
+  std::shared_ptr<const void> descriptor;  ///< the same
+  bool must_signal{};                      ///< somebody waits for its end
   /// Called once when it is retired, in the order of posting.
   std::function<void(verbs::WcStatus status)> done;
 

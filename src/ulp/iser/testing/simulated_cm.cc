@@ -112,7 +112,7 @@ void SimulatedId::disconnect() {
 
 SimulatedCm::SimulatedCm(core::Environment& environment, core::testing::EngineNetwork& network,
                          std::uint64_t seed)
-    : environment_(environment), network_(network), random_(seed) {}
+    : Client("simulated_cm"), environment_(environment), network_(network), random_(seed) {}
 
 SimulatedCm::~SimulatedCm() { environment_.revoke(tick_); }
 
@@ -129,6 +129,19 @@ void SimulatedCm::remove_device(std::size_t host) {
       report(*id, CmEvent::DeviceRemoval);
     }
   }
+}
+
+void SimulatedCm::remove(core::Device& device, void* /*data*/) {
+  const auto ids = [this, &device] {
+    return std::ranges::count_if(ids_,
+                                 [&](const SimulatedId* id) { return id->device() == &device; });
+  };
+  for (SimulatedId* const id : ids_) {
+    if (id->device() == &device) {
+      report(*id, CmEvent::DeviceRemoval);
+    }
+  }
+  environment_.wait_until([&] { return ids() == 0; }, Instant::never());
 }
 
 void SimulatedCm::after(SimulatedId& about, Duration delay, std::function<void()> happen) {

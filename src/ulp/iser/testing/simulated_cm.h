@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "core/client.h"
 #include "core/testing/engine_network.h"
 #include "core/work.h"
 #include "ulp/iser/connection_manager.h"
@@ -49,14 +50,20 @@ class SimulatedId final : public CmId {
   SimulatedId* peer_{};
 };
 
-class SimulatedCm {
+/// As RDMA-CM, a client of the registry.
+class SimulatedCm final : public core::Client {
  public:
   /// A request to connect has come; the id's owner accepts it, or drops it, which is a REJ.
   using Listener = std::function<void(std::unique_ptr<SimulatedId> id, ByteSpan private_data)>;
 
   SimulatedCm(core::Environment& environment, core::testing::EngineNetwork& network,
               std::uint64_t seed);
-  ~SimulatedCm();
+  ~SimulatedCm() override;
+
+  // --- Client
+  Result<void> add(core::Device& /*device*/) override { return {}; }
+  /// DEVICE_REMOVAL for every id of the device, and waits until they are gone.
+  void remove(core::Device& device, void* data) override;
 
   std::unique_ptr<SimulatedId> make_id(std::size_t host, CmHandler& handler);
   void listen(std::size_t host, Listener listener) { listeners_[host] = std::move(listener); }

@@ -50,15 +50,25 @@ class PduLog final : public iscsi::DatamoverClient {
   std::string reason;
 };
 
+struct WorldOptions {
+  TargetOptions target{};
+  iscsi::ServerOptions server{};
+  scsi::ProtectionType protection{scsi::ProtectionType::None};  ///< of the disk
+  core::engine::EngineInit initiator_device{};
+};
+
 class World {
  public:
   explicit World(std::uint64_t seed = 1, const TargetOptions& target = {},
                  const iscsi::ServerOptions& server = {})
-      : fixture(server), target_options_(target) {
+      : World(seed, WorldOptions{.target = target, .server = server}) {}
+  World(std::uint64_t seed, const WorldOptions& options)
+      : fixture(options.server, options.protection), target_options_(options.target) {
     environment.world = [this] { return step(); };
-    network.add_host(registry);
+    network.add_host(registry, options.initiator_device);
     network.add_host(registry);
     cm = std::make_unique<SimulatedCm>(environment, network, seed);
+    EXPECT_TRUE(registry.register_client(*cm));
     cm->listen(1, [this](std::unique_ptr<SimulatedId> id, ByteSpan data) {
       auto mover = std::make_unique<TargetDatamover>(environment, target_options_,
                                                      [this] { ++targets_gone; });
@@ -83,6 +93,7 @@ class World {
     environment.wait_until([this] { return targets_gone == movers.size(); }, Instant::never());
     environment.advance(Duration::milliseconds(20));
     movers.clear();
+    registry.unregister_client(*cm);
     cm.reset();
     network.unregister_all();
   }
