@@ -101,6 +101,11 @@ struct sa_path_rec {
 #define IB_SA_SERVICE_REC_SERVICE_KEY IB_SA_COMP_MASK(5)
 #define IB_SA_SERVICE_REC_SERVICE_NAME IB_SA_COMP_MASK(6)
 
+/**
+ * struct ib_sa_service_rec - A service (IBTA vol 1 15.2.5.14)
+ *
+ * All numbers, those of the data too, are in network order.
+ */
 struct ib_sa_service_rec {
 	__u64 id;
 	union ib_gid gid;
@@ -124,6 +129,71 @@ struct ib_sa_service_rec {
  */
 int ib_init_ah_attr_from_path(struct ib_device *device, __u8 port_num, struct sa_path_rec *rec,
 			      struct rdma_ah_attr *ah_attr, const struct ib_gid_attr *sgid_attr);
+
+/**
+ * struct ib_sa_client - Somebody who asks subnet administration
+ */
+struct ib_sa_client {
+	void *weft;
+};
+
+/* A query that is under way. */
+struct ib_sa_query;
+
+/**
+ * ib_sa_register_client - Before the first query of a client
+ * @client: client
+ */
+void ib_sa_register_client(struct ib_sa_client *client);
+
+/**
+ * ib_sa_unregister_client - After the last one
+ * @client: client; when this returns all of its callbacks have returned
+ */
+void ib_sa_unregister_client(struct ib_sa_client *client);
+
+/**
+ * ib_sa_cancel_query - Ends a query early
+ * @id: its number
+ * @query: the query; nothing happens if it is another than @id's, or over
+ *
+ * The callback is called with -EINTR.
+ */
+void ib_sa_cancel_query(int id, struct ib_sa_query *query);
+
+/**
+ * ib_sa_path_rec_get - Asks for a path
+ * @client: who asks
+ * @device: device
+ * @port_num: its port
+ * @rec: what is known of the path
+ * @comp_mask: IB_SA_PATH_REC_ bits of the fields of @rec that count
+ * @timeout_ms: how long it may take
+ * @gfp_mask: unused
+ * @callback: called once, unless the call fails: with 0 and the path, which is valid meanwhile; with -EINTR if the query was
+ *	cancelled, -ETIMEDOUT, -EIO if it could not be sent, -EINVAL if it was refused, -ENETUNREACH if there is no such path
+ * @context: the callback's
+ * @sa_query: is set to the query
+ *
+ * Return: the query's number, for ib_sa_cancel_query(); -ENODEV: the port has no SA client; -EAGAIN: no subnet manager is known
+ */
+int ib_sa_path_rec_get(struct ib_sa_client *client, struct ib_device *device, __u8 port_num, struct sa_path_rec *rec,
+		       ib_sa_comp_mask comp_mask, unsigned long timeout_ms, gfp_t gfp_mask,
+		       void (*callback)(int status, struct sa_path_rec *resp, void *context), void *context,
+		       struct ib_sa_query **sa_query);
+
+/**
+ * ib_sa_service_rec_query - Registers, unregisters or looks for a service
+ * @method: IB_MGMT_METHOD_GET, IB_MGMT_METHOD_SET or IB_SA_METHOD_DELETE
+ * @rec: the service
+ * @comp_mask: IB_SA_SERVICE_REC_ bits of the fields of @rec that count
+ *
+ * The rest as of ib_sa_path_rec_get(); -EINVAL: another method.
+ */
+int ib_sa_service_rec_query(struct ib_sa_client *client, struct ib_device *device, __u8 port_num, __u8 method,
+			    struct ib_sa_service_rec *rec, ib_sa_comp_mask comp_mask, unsigned long timeout_ms, gfp_t gfp_mask,
+			    void (*callback)(int status, struct ib_sa_service_rec *resp, void *context), void *context,
+			    struct ib_sa_query **sa_query);
 
 WEFT_RDMA_END
 

@@ -8,12 +8,14 @@
 #include "base/result.h"
 #include "core/cm/rdma_cm.h"
 #include "core/registry.h"
+#include "core/sa/sa_service.h"
 
 namespace weft::kernel {
 
 struct Host {
   core::Registry* registry{};
-  core::RdmaCm* cm{};  ///< null: there is none
+  core::RdmaCm* cm{};     ///< null: there is none
+  core::SaService* sa{};  ///< null: its devices send no MADs
 };
 
 /// From now on the names are about this host; its registry has no clients yet. It stays until

@@ -1,8 +1,14 @@
 #include <gtest/gtest.h>
 
+#include <optional>
+
+#include "core/mad/mad_service.h"
 #include "core/registry.h"
+#include "core/sa/sa_service.h"
 #include "core/testing/engine_network.h"
+#include "core/testing/mad_network.h"
 #include "core/testing/manual_environment.h"
+#include "core/testing/sa_server.h"
 #include "kernel/host.h"
 #include "ulp.h"
 
@@ -15,12 +21,16 @@ class KernelApi : public testing::Test {
   KernelApi() {
     running = this;
     environment_.world = [this] { return network_.step(); };
-    install_host({.registry = &registry_});
-    network_.add_host(registry_);
-    network_.add_host(registry_);
+    install_host({.registry = &registry_, .sa = &sa_});
+    for (int i = 0; i < 2; ++i) {
+      core::Device& device = network_.add_host(registry_).device();
+      mad_network_.attach(**mads_.port(device, PortNumber{1}, mad::InterfaceKind::Gsi));
+    }
+    server_.emplace(mads_, network_.host(0).device(), PortNumber{1});
     EXPECT_EQ(check_client(), 0);  // knows the devices from now on
   }
   ~KernelApi() override {
+    server_.reset();
     network_.unregister_all();
     remove_host();
     running = nullptr;
@@ -30,12 +40,17 @@ class KernelApi : public testing::Test {
   void run() {
     environment_.wait_until([] { return false; }, environment_.now() + Duration::seconds(1));
   }
+  void answer(const std::function<bool(mad::MadMessage&)>& how) { server_->answer = how; }
   static inline KernelApi* running{};
 
  private:
   core::testing::ManualEnvironment environment_;
   core::Registry registry_{environment_};
   core::testing::EngineNetwork network_{environment_};
+  core::testing::MadNetwork mad_network_;
+  core::MadService mads_{registry_, mad_network_};
+  core::SaService sa_{mads_};
+  std::optional<core::testing::SaServer> server_;  // on the first host, for both
 };
 
 TEST_F(KernelApi, TellsClientsOfDevices) { EXPECT_EQ(check_client(), 0); }
@@ -44,6 +59,21 @@ TEST_F(KernelApi, TellsOfAFailedTransferOnce) { EXPECT_EQ(check_rdma_context(), 
 TEST_F(KernelApi, RefusesWithTheKernelsErrorNumbers) { EXPECT_EQ(check_refusals(), 0); }
 TEST_F(KernelApi, MapsListsForRegistration) { EXPECT_EQ(check_registration(), 0); }
 TEST_F(KernelApi, PacksTheHeadersOfDatagrams) { EXPECT_EQ(check_headers(), 0); }
+TEST_F(KernelApi, AsksSubnetAdministration) {
+  EXPECT_EQ(check_path_query(), 0);
+  answer([](mad::MadMessage& message) {
+    auto record = core::testing::SaServer::record_in<wire::ServiceRecord>(message);
+    record.service_lease = 77;
+    return core::testing::SaServer::answer_with(message, record);
+  });
+  EXPECT_EQ(check_service_query(), 0);
+  answer([](mad::MadMessage& message) {
+    return core::testing::SaServer::refuse(message, wire::SaStatus::NoRecords);
+  });
+  EXPECT_EQ(check_no_path(), 0);
+  answer([](mad::MadMessage&) { return false; });
+  EXPECT_EQ(check_cancelled_query(), 0);
+}
 
 TEST(KernelApiWithoutAHost, HasNoDevice) {
   const auto found = host();

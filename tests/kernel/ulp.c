@@ -7,15 +7,10 @@
 #include <rdma/rw.h>
 #include <string.h>
 
-#define CHECK(claim)               \
-  do {                             \
-    if (!(claim)) return __LINE__; \
-  } while (0)
-
 #define DEVICES 2
 #define DEPTH 16
 
-static struct ib_device* devices[DEVICES];
+struct ib_device* devices[DEVICES];
 static int added;
 static int removed;
 

@@ -3,6 +3,11 @@
 /* A user of the kernel's RDMA API in C, for kernel_test.cc: each function does its steps and
  * returns 0, or the line of the first that did not do what the documentation says. */
 
+#define CHECK(claim)               \
+  do {                             \
+    if (!(claim)) return __LINE__; \
+  } while (0)
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -10,12 +15,23 @@ extern "C" {
 /* Lets the devices work until nothing is left to do; by the test. */
 void let_world_run(void);
 
+/* The devices, once check_client() knows them. */
+struct ib_device;
+extern struct ib_device* devices[2];
+
 int check_client(void);
 int check_send_and_receive(void);
 int check_rdma_context(void);
 int check_refusals(void);
 int check_registration(void);
 int check_headers(void);
+
+/* In sa.c: SA answers with a path to LID 7; with a lease of 77 s; that there is none; not at all.
+ */
+int check_path_query(void);
+int check_service_query(void);
+int check_no_path(void);
+int check_cancelled_query(void);
 
 #ifdef __cplusplus
 }
