@@ -59,6 +59,9 @@ TEST_F(KernelApi, TellsOfAFailedTransferOnce) { EXPECT_EQ(check_rdma_context(), 
 TEST_F(KernelApi, RefusesWithTheKernelsErrorNumbers) { EXPECT_EQ(check_refusals(), 0); }
 TEST_F(KernelApi, MapsListsForRegistration) { EXPECT_EQ(check_registration(), 0); }
 TEST_F(KernelApi, PacksTheHeadersOfDatagrams) { EXPECT_EQ(check_headers(), 0); }
+TEST_F(KernelApi, PinsMemoryOfThisProcess) { EXPECT_EQ(check_pinned_memory(), 0); }
+TEST_F(KernelApi, PagesMemoryOfThisProcessOnDemand) { EXPECT_EQ(check_paging_on_demand(), 0); }
+
 TEST_F(KernelApi, AsksSubnetAdministration) {
   EXPECT_EQ(check_path_query(), 0);
   answer([](mad::MadMessage& message) {

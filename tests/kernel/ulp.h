@@ -33,6 +33,10 @@ int check_service_query(void);
 int check_no_path(void);
 int check_cancelled_query(void);
 
+/* In umem.c. */
+int check_pinned_memory(void);
+int check_paging_on_demand(void);
+
 #ifdef __cplusplus
 }
 #endif
