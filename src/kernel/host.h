@@ -12,10 +12,13 @@
 
 namespace weft::kernel {
 
+class IbCmService;
+
 struct Host {
   core::Registry* registry{};
   core::RdmaCm* cm{};     ///< null: there is none
   core::SaService* sa{};  ///< null: its devices send no MADs
+  IbCmService* ib_cm{};   ///< the same
 };
 
 /// From now on the names are about this host; its registry has no clients yet. It stays until

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).parent
-HEADERS = ("ib_verbs", "rw", "rdma_cm", "ib_sa", "ib_cache", "ib_pack", "ib_fmr_pool", "ib_mad", "ib_umem", "ib_umem_odp")
+HEADERS = ("ib_verbs", "rw", "rdma_cm", "ib_sa", "ib_cache", "ib_pack", "ib_fmr_pool", "ib_mad", "ib_umem", "ib_umem_odp", "ib_cm")
 NAME = re.compile(r"(\w+)\(")
 
 

@@ -30,13 +30,7 @@ static void remove_one(struct ib_device* device, void* client_data) {
 
 static struct ib_client client = {.name = "ulp", .add = add_one, .remove = remove_one};
 
-struct end {
-  struct ib_pd* pd;
-  struct ib_cq* cq;
-  struct ib_qp* qp;
-};
-
-static int open_end(struct end* end, struct ib_device* device, u32 contexts) {
+int open_end(struct end* end, struct ib_device* device, u32 contexts) {
   struct ib_qp_init_attr init = {.qp_type = IB_QPT_RC, .sq_sig_type = IB_SIGNAL_REQ_WR};
   end->pd = ib_alloc_pd(device, 0);
   CHECK(!IS_ERR(end->pd));
@@ -56,7 +50,7 @@ static int open_end(struct end* end, struct ib_device* device, u32 contexts) {
   return 0;
 }
 
-static int close_end(struct end* end) {
+int close_end(struct end* end) {
   ib_drain_qp(end->qp);
   CHECK(ib_destroy_qp(end->qp) == 0);
   ib_free_cq(end->cq);
@@ -94,7 +88,7 @@ static int connect_end(struct end* end, struct end* peer, u16 lid) {
   return 0;
 }
 
-static u16 lid_of(struct ib_device* device) {
+u16 lid_of(struct ib_device* device) {
   struct ib_port_attr port;
   return ib_query_port(device, 1, &port) == 0 ? (u16)port.lid : 0;
 }

@@ -19,6 +19,19 @@ void let_world_run(void);
 struct ib_device;
 extern struct ib_device* devices[2];
 
+/* A PD, a CQ and an RC QP of a device, by the functions of ulp.c. */
+struct ib_pd;
+struct ib_cq;
+struct ib_qp;
+struct end {
+  struct ib_pd* pd;
+  struct ib_cq* cq;
+  struct ib_qp* qp;
+};
+int open_end(struct end* end, struct ib_device* device, unsigned contexts);
+int close_end(struct end* end);
+unsigned short lid_of(struct ib_device* device);
+
 int check_client(void);
 int check_send_and_receive(void);
 int check_rdma_context(void);
@@ -36,6 +49,13 @@ int check_cancelled_query(void);
 /* In umem.c. */
 int check_pinned_memory(void);
 int check_paging_on_demand(void);
+
+/* In cm.c. */
+int check_connection(void);
+int check_rejection(void);
+int check_service_resolution(void);
+int check_shared_listener(void);
+int check_ends_in_handlers(void);
 
 #ifdef __cplusplus
 }
