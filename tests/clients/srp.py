@@ -4,6 +4,7 @@
     srp.py [--verbose]
 """
 import argparse
+import contextlib
 import os
 import pathlib
 import re
@@ -16,7 +17,9 @@ import time
 import unittest
 
 import iscsi_attach
+import fat_tree
 import namespaces
+import srp_capture
 import weft_clients
 
 GUIDE = weft_clients.ROOT / "docs" / "guide" / "srp.md"
@@ -25,6 +28,8 @@ READY_SECONDS = 20               # policy
 SECONDS = 60                     # policy: of one client
 SERVER, CLIENT = "h1", "h2"
 INITIATOR = "0x" + "00" * 15 + "77"
+TOKEN = b"weft srp payload"      # all that the files of the file system hold, each block of it
+LONGEST_UNIT = 1024              # policy of the initiator: a command with its descriptors, without data
 
 
 class Target:
@@ -60,6 +65,26 @@ class Target:
 
     def url(self, lun=0):
         return f"srp://{self.address}:{PORT}/{self.identifier}/{lun}"
+
+
+@contextlib.contextmanager
+def storage_daemon(folder, nbd, size):
+    """The path of a file that is the disk behind `nbd`, by FUSE, for the length of a with block."""
+    path = pathlib.Path(folder) / "fuse"
+    path.touch()
+    child = subprocess.Popen(["qemu-storage-daemon", "--blockdev", f"driver=nbd,node-name=disk,server.type=unix,server.path={nbd.partition('socket=')[2]}",
+                              "--export", f"type=fuse,id=file,node-name=disk,mountpoint={path},writable=on"], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    try:
+        deadline = time.monotonic() + READY_SECONDS
+        while path.stat().st_size != size:
+            if child.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("no file by FUSE: " + (child.stdout.read() if child.poll() is not None else "it does not appear"))
+            time.sleep(0.02)
+        yield str(path)
+    finally:
+        weft_clients.end(child)
+        child.stdout.close()
 
 
 class Srp(unittest.TestCase):
@@ -241,6 +266,76 @@ class Srp(unittest.TestCase):
             target.kill()
             self.until(lambda: not self.found("ibsrpdm", "-c"), "a killed target is found")
 
+    def check_traffic(self, packets, immediate):
+        """Only the target moves data (T-SRPI-1), and it has; immediate data go with the commands where they are wanted."""
+        lids = {port["node"]: int(port["lid"], 0) if isinstance(port["lid"], str) else port["lid"] for port in self.fabric.ports()}
+        target, initiator = lids[SERVER], lids[CLIENT]
+        found = srp_capture.sums(packets)
+        for kind in ("write", "read request"):
+            self.assertNotIn((initiator, kind), found, found)
+            self.assertIn((target, kind), found, found)
+        sends = [packet.payload for packet in packets if packet.kind == "send" and packet.slid == initiator]
+        self.assertTrue(sends)
+        self.assertEqual(any(TOKEN in payload for payload in sends), immediate)
+        if not immediate:
+            self.assertLess(max(map(len, sends)), LONGEST_UNIT)
+        for kind, whose in (("write", target), ("read response", initiator)):
+            self.assertTrue(any(TOKEN in packet.payload for packet in packets if (packet.slid, packet.kind) == (whose, kind)), f"no data as a {kind}")
+
+    def file_system(self, folder, attached, size):
+        """mkfs, files written and read again, fsck, all on the disk that the export is, by e2fsprogs."""
+        def run(*command, given=""):
+            done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=SECONDS, check=False)
+            self.assertEqual(done.returncode, 0, f"{command}: {done.stdout}{done.stderr}")
+            return done.stdout + done.stderr
+
+        texts = {f"/folder/file{length}": (TOKEN * (length // len(TOKEN) + 1))[:length] for length in (1, 100, 4096, 5000, 70_000, 1_000_000, 3_000_000)}
+        with storage_daemon(folder, attached.nbd, size) as disk:
+            run("mke2fs", "-q", "-t", "ext4", "-F", disk)
+            self.assertRegex(run("e2fsck", "-f", "-n", disk), r": 11/\d+ files")
+            for name, octets in texts.items():
+                (folder / pathlib.Path(name).name).write_bytes(octets)
+            commands = ["mkdir /folder", "mkdir /empty", *(f"write {folder / pathlib.Path(name).name} {name}" for name in texts),
+                        "rm /folder/file5000", "symlink /empty/to /folder/file1"]
+            self.assertNotRegex(run("debugfs", "-w", "-f", "-", disk, given="\n".join(commands)), "(?i)error|not found|exists")
+            run("e2fsck", "-f", "-n", disk)
+        del texts["/folder/file5000"]
+        with storage_daemon(folder, attached.nbd, size) as disk:  # a new one, without what the first has cached
+            for name, octets in texts.items():
+                back = folder / "back"
+                back.unlink(missing_ok=True)
+                run("debugfs", "-R", f"dump {name} {back}", disk)
+                self.assertEqual(back.read_bytes(), octets, name)
+            run("e2fsck", "-f", "-n", disk)
+        return texts
+
+    @unittest.skipUnless(os.access("/dev/fuse", os.R_OK | os.W_OK), "a file system's tools reach NBD by FUSE, and there is no /dev/fuse")
+    def test_a_file_system_is_made_filled_and_checked_and_only_the_target_moves_its_data(self):
+        """T-SRPI-1."""
+        image, folder = iscsi_attach.empty_disk(self.folder, size=32 << 20), pathlib.Path(self.folder)
+        with Target(self.fabric, "--lun", str(image)) as target:
+            with fat_tree.Capture(self.fabric, (CLIENT, 1), self.folder) as capture, self.attached(target.url(), "--no-immediate-data") as attached:
+                texts = self.file_system(folder, attached, image.stat().st_size)
+            self.check_traffic(list(srp_capture.packets_of(capture.path)), immediate=False)
+            self.assertEqual(target.stop()[0], 0)
+        # What the target has in its file is that file system, without SRP between.
+        self.assertEqual(subprocess.run(["e2fsck", "-f", "-n", str(image)], capture_output=True, timeout=SECONDS, check=False).returncode, 0)
+        for name, octets in texts.items():
+            done = subprocess.run(["debugfs", "-R", f"cat {name}", str(image)], capture_output=True, timeout=SECONDS, check=False)
+            self.assertEqual(done.stdout, octets, name)
+
+    def test_small_writes_go_with_their_commands_unless_that_is_not_wanted(self):
+        """The same look at a capture as of the file system's finds data in SENDs where there are."""
+        data = pathlib.Path(self.folder) / "data"
+        data.write_bytes(TOKEN * 4096)
+        for options, immediate in (([], True), (["--no-immediate-data"], False)):
+            with self.subTest(options), Target(self.fabric, "--lun", "ram:1M") as target:
+                capture = fat_tree.Capture(self.fabric, (CLIENT, 1), self.folder)
+                capture.path.unlink(missing_ok=True)
+                with capture, self.attached(target.url(), *options) as attached:
+                    self.good(attached, f"write -s {data} 0 4k", f"write -s {data} 64k 64k", "read 0 128k")
+                self.check_traffic(list(srp_capture.packets_of(capture.path)), immediate)
+
     def test_wrong_options_are_refused_with_what_would_do(self):
         for arguments, status, reason in ((["target"], 2, "no target: give --lun"), (["target", "--lun", "ram:1M", "--allow", "somebody"], 2, "somebody"),
                                           (["target", "--lun", "ram:1M", "--name", "iqn.x"], 2, "identifier extension"),
@@ -267,7 +362,7 @@ def main():
     parser.add_argument("--verbose", action="store_true")
     arguments, rest = parser.parse_known_args()
     os.environ["PATH"] += ":/usr/sbin:/sbin"
-    weft_clients.need_programs("nbdkit", "nbdcopy", "nbdinfo", "qemu-io", "ibsrpdm", "srp_daemon")
+    weft_clients.need_programs("nbdkit", "nbdcopy", "nbdinfo", "qemu-io", "ibsrpdm", "srp_daemon", "qemu-storage-daemon", "mke2fs", "debugfs", "e2fsck")
     start = time.monotonic()
     result = unittest.main(argv=[sys.argv[0], *rest], verbosity=2 if arguments.verbose else 1, exit=False).result
     print(f"srp: {time.monotonic() - start:.0f} s")

@@ -92,6 +92,11 @@ int configure(const char* key, const char* value) {
     the_export.options.chap_algorithm = text;
   } else if (name == "device") {
     the_export.srp.device = text;
+  } else if (name == "immediate-data") {
+    if (text != "yes" && text != "no") {
+      return refuse("immediate-data is yes or no");
+    }
+    the_export.srp.no_immediate_data = text == "no";
   } else if (unsigned* const seconds = seconds_of(name); seconds != nullptr) {
     const char* const end = text.data() + text.size();
     if (std::from_chars(text.data(), end, *seconds).ptr != end || *seconds == 0) {
@@ -100,7 +105,8 @@ int configure(const char* key, const char* value) {
   } else {
     return refuse(
         "unknown parameter '" + std::string{name} +
-        "': url, initiator, chap-file, chap-algorithm, device, fast-fail, dev-loss, timeout");
+        "': url, initiator, chap-file, chap-algorithm, device, fast-fail, dev-loss, timeout, "
+        "immediate-data");
   }
   return 0;
 }
@@ -224,7 +230,7 @@ int zero_octets(void* handle, std::uint32_t count, std::uint64_t offset, std::ui
   made.config_help =
       "url=iscsi://HOST[:PORT]/IQN/LUN  (required; or iser://, srp://HOST[:PORT]/TARGET/LUN)\n"
       "initiator=IQN  chap-file=FILE  chap-algorithm=NAME  fast-fail=SECONDS\n"
-      "of srp: device=NAME  dev-loss=SECONDS  timeout=SECONDS";
+      "of srp: device=NAME  dev-loss=SECONDS  timeout=SECONDS  immediate-data=no";
   made.magic_config_key = "url";
   made.after_fork = after_fork;
   made.cleanup = clean_up;

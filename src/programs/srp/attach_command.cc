@@ -50,6 +50,8 @@ CLI::App& add_attach_command(CLI::App& app, AttachOptions& options) {
                   "Seconds until a command that is not answered is aborted")
       ->default_val(30)
       ->check(CLI::Range(1, 600));
+  command.add_flag("--no-immediate-data", options.path.no_immediate_data,
+                   "Small writes are read by the target, too, as SRP before SRP-2 has it");
   return command;
 }
 
@@ -78,6 +80,9 @@ int run_attach(const AttachOptions& options) {
   }
   if (!options.path.device.empty()) {
     call.parameters.push_back("device=" + options.path.device);
+  }
+  if (options.path.no_immediate_data) {
+    call.parameters.emplace_back("immediate-data=no");
   }
   return iscsi::become_nbdkit(call);
 }

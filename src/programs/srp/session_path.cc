@@ -117,6 +117,7 @@ Result<void> SessionPath::start() {
       client, *link_, *link_,
       weft::srp::SessionOptions{.initiator_port_id = initiator,
                                 .target_port_id = target_.port_id,
+                                .wants_immediate_data = !options_.no_immediate_data,
                                 .reconnect_delay = kReconnectDelay,
                                 .fast_io_fail = Duration::seconds(options_.fast_fail_seconds),
                                 .dev_loss = Duration::seconds(options_.dev_loss_seconds)});

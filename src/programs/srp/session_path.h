@@ -29,6 +29,7 @@ struct PathOptions {
   unsigned fast_fail_seconds{30};
   unsigned dev_loss_seconds{600};
   unsigned timeout_seconds{30};  ///< until a command is aborted
+  bool no_immediate_data{};      ///< all data by RDMA of the target, as SRP revision 16a has it
 };
 
 class SessionPath final : public disk::DiskPath,
