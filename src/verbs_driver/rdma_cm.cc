@@ -70,9 +70,18 @@ LiveRdmaCm::~LiveRdmaCm() {
 }
 
 Result<std::unique_ptr<core::RdmaCmId>> LiveRdmaCm::create_id(core::RdmaCmHandler& handler) {
+  return create(handler, RDMA_PS_TCP);
+}
+
+Result<std::unique_ptr<core::RdmaCmId>> LiveRdmaCm::create_native_id(core::RdmaCmHandler& handler) {
+  return create(handler, RDMA_PS_IB);
+}
+
+Result<std::unique_ptr<core::RdmaCmId>> LiveRdmaCm::create(core::RdmaCmHandler& handler,
+                                                           rdma_port_space space) {
   rdma_cm_id* id = nullptr;
   if (const auto made =
-          check_call(library_.create_id(channel_, &id, nullptr, RDMA_PS_TCP), "rdma_create_id");
+          check_call(library_.create_id(channel_, &id, nullptr, space), "rdma_create_id");
       !made) {
     return std::unexpected(made.error());
   }

@@ -28,12 +28,15 @@ class LiveRdmaCm final : public core::RdmaCm {
   ~LiveRdmaCm() override;
 
   Result<std::unique_ptr<core::RdmaCmId>> create_id(core::RdmaCmHandler& handler) override;
+  Result<std::unique_ptr<core::RdmaCmId>> create_native_id(core::RdmaCmHandler& handler) override;
 
  private:
   friend class LiveRdmaCmId;
   explicit LiveRdmaCm(const RdmaCmLibrary& library, std::vector<VerbsDevice*> devices)
       : library_(library), devices_(std::move(devices)) {}
 
+  Result<std::unique_ptr<core::RdmaCmId>> create(core::RdmaCmHandler& handler,
+                                                 rdma_port_space space);
   void serve_events();
   /// False: no event will come any more.
   [[nodiscard]] bool take_event();

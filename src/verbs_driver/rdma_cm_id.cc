@@ -1,6 +1,7 @@
 #include "verbs_driver/rdma_cm_id.h"
 
 #include <endian.h>
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 
 #include <algorithm>
@@ -20,6 +21,15 @@ namespace {
 /// As the calls of librdmacm take addresses.
 struct SocketAddress {
   explicit SocketAddress(const core::RdmaCmAddress& from) {
+    if (from.native) {
+      is_native = true;
+      ib.sib_family = AF_IB;
+      ib.sib_pkey = htobe16(from.native->pkey.value());
+      ib.sib_sid = htobe64(from.native->service_id);
+      ib.sib_sid_mask = ~std::uint64_t{0};
+      std::memcpy(&ib.sib_addr, from.native->gid.octets().data(), Gid::kSize);
+      return;
+    }
     const std::span<const std::byte> octets = from.address.octets();
     if (from.address.is_v4()) {
       v4.sin_family = AF_INET;
@@ -33,11 +43,15 @@ struct SocketAddress {
     is_v4 = from.address.is_v4();
   }
   [[nodiscard]] sockaddr* generic() {
-    return is_v4 ? static_cast<sockaddr*>(static_cast<void*>(&v4))
-                 : static_cast<sockaddr*>(static_cast<void*>(&v6));
+    void* const chosen = is_native ? static_cast<void*>(&ib)
+                         : is_v4   ? static_cast<void*>(&v4)
+                                   : static_cast<void*>(&v6);
+    return static_cast<sockaddr*>(chosen);
   }
 
+  bool is_native{};
   bool is_v4{};
+  sockaddr_ib ib{};
   sockaddr_in v4{};
   sockaddr_in6 v6{};
 };

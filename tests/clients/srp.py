@@ -257,7 +257,7 @@ class Srp(unittest.TestCase):
     def test_srptools_find_the_target_while_it_runs(self):
         with Target(self.fabric, "--lun", "ram:1M", "--name", "5") as target:
             guid = target.identifier[16:]
-            expected = re.compile(f"id_ext=0000000000000005,ioc_guid={guid},dgid=fe80[0-9a-f]{{28}},pkey=ffff,service_id={0x1060000 | PORT:016x}")
+            expected = re.compile(f"id_ext=0000000000000005,ioc_guid={guid},dgid=fe80[0-9a-f]{{28}},pkey=ffff,service_id={0x13F0000 | PORT:016x}")
             self.until(lambda: self.found("ibsrpdm", "-c"), "ibsrpdm finds nothing")  # SA knows when the manager has looked
             for command in (("ibsrpdm", "-c"), ("srp_daemon", "-o", "-c")):
                 listed = self.found(*command)
@@ -265,6 +265,21 @@ class Srp(unittest.TestCase):
                 self.assertRegex(listed[0], expected)
             target.kill()
             self.until(lambda: not self.found("ibsrpdm", "-c"), "a killed target is found")
+
+    def test_the_line_that_ibsrpdm_prints_logs_in(self):
+        """By its service ID, without RDMA-CM's header in the REQ, as by IB CM."""
+        disk = iscsi_attach.empty_disk(self.folder)
+        with Target(self.fabric, "--lun", "ram:1M", "--lun", str(disk)) as target:
+            self.until(lambda: self.found("ibsrpdm", "-c"), "ibsrpdm finds nothing")
+            [line] = self.found("ibsrpdm", "-c")
+            with self.attached(line + ",lun=1") as attached:
+                self.good(attached, "write -P 0x31 0 4k", "write -P 0x32 1M 1M", "flush", "read -P 0x31 0 4k", "read -P 0x32 1M 1M")
+            self.assertEqual(disk.read_bytes()[:4096], b"\x31" * 4096)
+            with self.assertRaisesRegex(RuntimeError, "refuses the login"):
+                self.attached(line.replace("id_ext=0", "id_ext=7")).__enter__()
+            with self.assertRaisesRegex(RuntimeError, "has a DGID"):
+                self.attached(line.partition(",dgid")[0]).__enter__()
+            self.assertEqual(target.stop()[0], 0)
 
     def check_traffic(self, packets, immediate):
         """Only the target moves data (T-SRPI-1), and it has; immediate data go with the commands where they are wanted."""

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/identifiers.h"
 #include "base/ip_address.h"
+#include "base/keys.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "core/qp.h"
@@ -24,10 +25,20 @@ namespace weft::core {
 class Device;
 class RdmaCmId;
 
+/// Where an id without IP addresses listens or connects (AF_IB): nothing of RDMA-CM stands before
+/// the private data, as in logins by IB CM itself.
+struct NativeAddress {
+  Gid gid{};  ///< zero: any port of this host
+  PKey pkey{};
+  std::uint64_t service_id{};
+  friend bool operator==(const NativeAddress&, const NativeAddress&) = default;
+};
+
 /// Where an id listens or connects; ports are those of the RDMA port space TCP.
 struct RdmaCmAddress {
   IpAddress address{};
   std::uint16_t port{};
+  std::optional<NativeAddress> native{};  ///< of ids of create_native_id(), instead of the others
   friend bool operator==(const RdmaCmAddress&, const RdmaCmAddress&) = default;
 };
 
@@ -107,11 +118,21 @@ class RdmaCmId {
   virtual Result<void> notify(verbs::AsyncEventType event) = 0;
 };
 
+/// The service ID by which native ids listen on a port number: that of the port space IB (annex
+/// A11), which librdmacm lets anybody have.
+[[nodiscard]] constexpr std::uint64_t native_service_id(std::uint16_t port) {
+  return 0x0000'0000'013F'0000 | std::uint64_t{port};
+}
+
 /// Makes ids: the RDMA-CM of a host.
 class RdmaCm {
  public:
   virtual ~RdmaCm() = default;
   virtual Result<std::unique_ptr<RdmaCmId>> create_id(RdmaCmHandler& handler) = 0;
+  /// For native addresses. NotSupported: there are none here.
+  virtual Result<std::unique_ptr<RdmaCmId>> create_native_id(RdmaCmHandler& /*handler*/) {
+    return fail(ErrorCode::NotSupported, "ids have IP addresses only here");
+  }
 };
 
 /// Whether a Rejected came from the peer's user, whose private data then count

@@ -116,7 +116,7 @@ int configure_complete() {
 }
 
 int open_srp() {
-  const auto url = srp::parse_target_url(the_export.url);
+  const auto url = srp::find_target(the_export.url);
   if (!url) {
     return refuse(url.error().reason);
   }
@@ -151,9 +151,13 @@ int open_iscsi() {
   return 0;
 }
 
+[[nodiscard]] bool is_iscsi(std::string_view url) {
+  return url.starts_with("iscsi:") || url.starts_with("iser:");
+}
+
 // After the fork, since there are threads from here on.
 int after_fork() {
-  if (the_export.url.starts_with("srp:") ? open_srp() != 0 : open_iscsi() != 0) {
+  if (is_iscsi(the_export.url) ? open_iscsi() != 0 : open_srp() != 0) {
     return -1;
   }
   the_export.disk = std::make_unique<disk::Disk>(*the_export.path);

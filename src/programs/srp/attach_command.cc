@@ -28,7 +28,9 @@ constexpr const char* kProgram = "weft-srp";
 CLI::App& add_attach_command(CLI::App& app, AttachOptions& options) {
   CLI::App& command = *app.add_subcommand(
       "attach", "Offers a logical unit of a target as NBD on a socket, until it is told to end");
-  command.add_option("unit", options.where, "srp://HOST[:PORT]/TARGET/LUN")->required();
+  command
+      .add_option("unit", options.where, "srp://HOST[:PORT]/TARGET/LUN, or a line of ibsrpdm -c")
+      ->required();
   command.add_option("--nbd", options.socket, "The socket's path, which must not be there yet")
       ->required();
   command.add_flag("--read-only", options.read_only, "Nothing is written");
@@ -56,7 +58,7 @@ CLI::App& add_attach_command(CLI::App& app, AttachOptions& options) {
 }
 
 int run_attach(const AttachOptions& options) {
-  const auto url = parse_target_url(options.where);
+  const auto url = find_target(options.where);
   if (!url) {
     fmt::print(stderr, "{}: {}\n", kProgram, url.error().reason);
     return iscsi::kWrongUsage;

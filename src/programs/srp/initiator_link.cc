@@ -25,6 +25,10 @@ constexpr std::uint32_t kReceiveBytes = 1024;              // policy: whole sens
 constexpr std::uint32_t kSendDepth = 512;                  // policy; what is beyond waits
 constexpr std::uint32_t kSignalInterval = 16;              // policy
 
+[[nodiscard]] std::string text_of(const Gid& gid) {
+  return fmt::format("{:016x}:{:016x}", gid.prefix(), gid.interface_id().value());
+}
+
 }  // namespace
 
 /// One channel, from its REQ until no completion comes any more.
@@ -70,15 +74,21 @@ struct InitiatorLink::Attempt final : weft::iser::ChannelClient {
   bool is_drained{};
 };
 
-InitiatorLink::InitiatorLink(std::string address, InitiatorLinkClient& client)
-    : address_(std::move(address)), client_(client) {}
+InitiatorLink::InitiatorLink(TargetUrl target, InitiatorLinkClient& client)
+    : target_(std::move(target)), client_(client) {}
+
+std::string InitiatorLink::where() const {
+  return target_.native ? fmt::format("{} service ID {:016x}", text_of(target_.native->gid),
+                                      target_.native->service_id)
+                        : target_.address;
+}
 
 Result<std::unique_ptr<InitiatorLink>> InitiatorLink::open(asio::io_context& loop,
-                                                           const std::string& address,
+                                                           const TargetUrl& target,
                                                            const std::string& device,
                                                            InitiatorLinkClient& client) {
   std::unique_ptr<InitiatorLink> made{
-      new InitiatorLink{address, client}
+      new InitiatorLink{target, client}
   };
   auto opened = rdma::Host::open(loop, device, "weft-srp");
   if (!opened) {
@@ -119,8 +129,12 @@ void InitiatorLink::connect(ByteSpan login_req) {
   Attempt& attempt = *attempt_;
   const auto login = wire::parse<wire::SrpLoginReq>(login_req);
   WEFT_ASSERT(login, "a session's own login");
-  const auto octets = wire::pack(wire::to_rdma_cm(*login));
-  attempt.login.assign(octets.begin(), octets.end());
+  if (target_.native) {
+    attempt.login.assign(login_req.begin(), login_req.end());
+  } else {
+    const auto octets = wire::pack(wire::to_rdma_cm(*login));
+    attempt.login.assign(octets.begin(), octets.end());
+  }
   attempt.fail =
       std::make_unique<core::Work>(host_->environment(), core::WorkContext::UnboundWorkQueue, 0,
                                    [this, &attempt] { refuse(attempt, {}, attempt.failure); });
@@ -130,8 +144,32 @@ void InitiatorLink::connect(ByteSpan login_req) {
   }
 }
 
+Result<void> InitiatorLink::begin_natively(Attempt& attempt) {
+  auto cm = LoopCmId::create_native(
+      host_->environment(), host_->cm(),
+      [this, &attempt](const core::RdmaCmEvent& event) { handle_cm(attempt, event); });
+  if (!cm) {
+    return std::unexpected(cm.error());
+  }
+  attempt.cm = *std::move(cm);
+  if (!target_.source_gid.is_zero()) {
+    constexpr std::uint64_t kAnyPortNumber = ~std::uint64_t{0xFFFF};
+    const core::NativeAddress source{.gid = target_.source_gid,
+                                     .pkey = target_.native->pkey,
+                                     .service_id = target_.native->service_id & kAnyPortNumber};
+    if (const auto bound = attempt.cm->id().bind({.native = source}); !bound) {
+      return fail(bound.error().code, "SGID {}: {}", text_of(target_.source_gid),
+                  bound.error().reason);
+    }
+  }
+  return attempt.cm->id().resolve_address({.native = target_.native}, kResolveTimeout);
+}
+
 Result<void> InitiatorLink::begin(Attempt& attempt) {
-  const auto parsed = iscsi::parse_host_and_port(address_);
+  if (target_.native) {
+    return begin_natively(attempt);
+  }
+  const auto parsed = iscsi::parse_host_and_port(target_.address);
   if (!parsed) {
     return std::unexpected(parsed.error());
   }
@@ -152,7 +190,7 @@ Result<void> InitiatorLink::begin(Attempt& attempt) {
 /// Address and route are known: a QP, and the REQ.
 Result<void> InitiatorLink::go_on(Attempt& attempt) {
   if (attempt.cm->id().device() != &host_->device()) {
-    return fail(ErrorCode::NetworkUnreachable, "{} is reached by another device than {}", address_,
+    return fail(ErrorCode::NetworkUnreachable, "{} is reached by another device than {}", where(),
                 host_->device().name());
   }
   auto channel = weft::iser::Channel::create(*pd_,
@@ -221,8 +259,7 @@ void InitiatorLink::handle_cm(Attempt& attempt, const core::RdmaCmEvent& event) 
     case RouteError:
     case ConnectError:
     case Unreachable:
-      refuse(attempt, {},
-             fmt::format("{} is not reached: {}", address_, core::name_of(event.type)));
+      refuse(attempt, {}, fmt::format("{} is not reached: {}", where(), core::name_of(event.type)));
       break;
     case Disconnected:
     case DeviceRemoval:

@@ -17,6 +17,7 @@
 #include "programs/rdma/host.h"
 #include "programs/srp/buffer_pool.h"
 #include "programs/srp/loop_cm_id.h"
+#include "programs/srp/target_url.h"
 #include "ulp/iser/channel.h"
 #include "ulp/srp/initiator_connection.h"
 
@@ -37,9 +38,9 @@ class InitiatorLinkClient {
 
 class InitiatorLink final : public weft::srp::InitiatorConnection, public weft::srp::MemoryMapper {
  public:
-  /// To HOST:PORT by the libraries and the RDMA device that are found; empty: the first device.
+  /// To the target by the libraries and the RDMA device that are found; empty: the first device.
   [[nodiscard]] static Result<std::unique_ptr<InitiatorLink>> open(asio::io_context& loop,
-                                                                   const std::string& address,
+                                                                   const TargetUrl& target,
                                                                    const std::string& device,
                                                                    InitiatorLinkClient& client);
   /// Waits for channels that are ending.
@@ -63,8 +64,10 @@ class InitiatorLink final : public weft::srp::InitiatorConnection, public weft::
 
  private:
   struct Attempt;
-  InitiatorLink(std::string address, InitiatorLinkClient& client);
+  InitiatorLink(TargetUrl target, InitiatorLinkClient& client);
   [[nodiscard]] Result<void> begin(Attempt& attempt);
+  [[nodiscard]] Result<void> begin_natively(Attempt& attempt);
+  [[nodiscard]] std::string where() const;
   [[nodiscard]] Result<void> go_on(Attempt& attempt);
   void handle_cm(Attempt& attempt, const core::RdmaCmEvent& event);
   void refuse(Attempt& attempt, ByteSpan login_rej, const std::string& reason);
@@ -72,7 +75,7 @@ class InitiatorLink final : public weft::srp::InitiatorConnection, public weft::
   void end(std::unique_ptr<Attempt> attempt);
   void collect();
 
-  const std::string address_;
+  const TargetUrl target_;
   InitiatorLinkClient& client_;
   std::unique_ptr<rdma::Host> host_;
   core::Pd* pd_{};

@@ -10,10 +10,22 @@ LoopCmId::LoopCmId(core::Environment& environment, Handler handler)
 
 Result<std::unique_ptr<LoopCmId>> LoopCmId::create(core::Environment& environment, core::RdmaCm& cm,
                                                    Handler handler) {
+  return create(environment, std::move(handler),
+                [&cm](core::RdmaCmHandler& by) { return cm.create_id(by); });
+}
+
+Result<std::unique_ptr<LoopCmId>> LoopCmId::create_native(core::Environment& environment,
+                                                          core::RdmaCm& cm, Handler handler) {
+  return create(environment, std::move(handler),
+                [&cm](core::RdmaCmHandler& by) { return cm.create_native_id(by); });
+}
+
+Result<std::unique_ptr<LoopCmId>> LoopCmId::create(core::Environment& environment, Handler handler,
+                                                   const Make& make) {
   std::unique_ptr<LoopCmId> made{
       new LoopCmId{environment, std::move(handler)}
   };
-  auto id = cm.create_id(*made);
+  auto id = make(*made);
   if (!id) {
     return std::unexpected(id.error());
   }

@@ -21,6 +21,9 @@ class LoopCmId final : private core::RdmaCmHandler {
   /// An id that connects.
   [[nodiscard]] static Result<std::unique_ptr<LoopCmId>> create(core::Environment& environment,
                                                                 core::RdmaCm& cm, Handler handler);
+  /// The same for native addresses.
+  [[nodiscard]] static Result<std::unique_ptr<LoopCmId>> create_native(
+      core::Environment& environment, core::RdmaCm& cm, Handler handler);
   /// That of a request.
   LoopCmId(core::Environment& environment, std::unique_ptr<core::RdmaCmId> request,
            Handler handler);
@@ -32,6 +35,9 @@ class LoopCmId final : private core::RdmaCmHandler {
   [[nodiscard]] core::RdmaCmId& id() { return *id_; }
 
  private:
+  using Make = std::function<Result<std::unique_ptr<core::RdmaCmId>>(core::RdmaCmHandler&)>;
+  [[nodiscard]] static Result<std::unique_ptr<LoopCmId>> create(core::Environment& environment,
+                                                                Handler handler, const Make& make);
   LoopCmId(core::Environment& environment, Handler handler);
   void handle_cm_event(core::RdmaCmId& id, const core::RdmaCmEvent& event,
                        std::unique_ptr<core::RdmaCmId> request) override;

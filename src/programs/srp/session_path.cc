@@ -99,12 +99,15 @@ Result<void> SessionPath::open() {
 
 /// In the loop's thread.
 Result<void> SessionPath::start() {
-  auto link = InitiatorLink::open(loop_, target_.address, options_.device, *this);
+  auto link = InitiatorLink::open(loop_, target_, options_.device, *this);
   if (!link) {
     return std::unexpected(link.error());
   }
   link_ = *std::move(link);
   wire::SrpPortId initiator = port_id_of(random_extension(), link_->device_guid());
+  if (target_.initiator) {
+    initiator = *target_.initiator;
+  }
   if (!options_.initiator.empty()) {
     const auto parsed = weft::srp::parse_port_id(options_.initiator);
     if (!parsed) {

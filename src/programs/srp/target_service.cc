@@ -63,6 +63,8 @@ Result<void> TargetService::open(const iscsi::Configuration& configuration,
       return listens;
     }
   }
+  service_id_ = service_id_of(listeners_.front()->source_port());
+  listen_natively();
   management_ = std::make_unique<DeviceManagement>(loop_, [this](const std::string& text) {
     host_->environment().log(core::LogLevel::Warning, text);
   });
@@ -116,6 +118,30 @@ Result<void> TargetService::add(const iscsi::TargetConfiguration& target) {
   return {};
 }
 
+/// Logins by a service ID without RDMA-CM's header, as those of IB CM are. A device or a port
+/// number without such ids leaves logins by RDMA-CM.
+void TargetService::listen_natively() {
+  const std::uint64_t service_id = core::native_service_id(listeners_.front()->source_port());
+  const auto refused = [&](const Error& error) {
+    host_->environment().log(core::LogLevel::Warning,
+                             fmt::format("no logins by the service ID {:016x}, only by RDMA-CM: {}",
+                                         service_id, error.reason));
+  };
+  auto id = host_->cm().create_native_id(*this);
+  if (!id) {
+    return refused(id.error());
+  }
+  const auto bound = (*id)->bind({.native = core::NativeAddress{.service_id = service_id}});
+  if (!bound) {
+    return refused(bound.error());
+  }
+  if (const auto listens = (*id)->listen(kBacklog); !listens) {
+    return refused(listens.error());
+  }
+  listeners_.push_back(*std::move(id));
+  service_id_ = service_id;
+}
+
 /// One controller with the targets as its services, which the first portal's port leads to.
 void TargetService::tell_management() {
   const core::DeviceAttributes& device = host_->device().attributes();
@@ -132,7 +158,7 @@ void TargetService::tell_management() {
   };
   for (const auto& [id, node] : nodes_) {
     const std::string name = weft::srp::DeviceAgent::service_name(extension_of(id));
-    const auto added = agent.add_service(name, service_id_of(listeners_.front()->source_port()));
+    const auto added = agent.add_service(name, service_id_);
     if (!added) {
       host_->environment().log(core::LogLevel::Warning, added.error().reason);
     }
@@ -194,9 +220,9 @@ void TargetService::accept_requests() {
 }
 
 /// That which the login names; another than any: the first, which says so in its rejection.
-TargetNode* TargetService::node_of(const verbs::ConnectionParameters& offered) {
-  const auto login = wire::parse<wire::SrpLoginReqRdmaCm>(offered.private_data);
-  const auto named = login ? nodes_.find(login->target_port_id) : nodes_.end();
+TargetNode* TargetService::node_of(const weft::srp::LoginRequest& request) {
+  const auto wanted = weft::srp::target_of(request);
+  const auto named = wanted ? nodes_.find(*wanted) : nodes_.end();
   if (named != nodes_.end()) {
     return named->second.get();
   }
@@ -209,16 +235,17 @@ void TargetService::accept(Request request) {
     environment.log(core::LogLevel::Warning, "a request came by a device that is not served");
     return;
   }
-  TargetNode* const node = node_of(request.offered);
-  if (node == nullptr) {
-    environment.log(core::LogLevel::Warning, "a login came, and there is no target");
-    return;
-  }
-  weft::srp::LoginRequest login{.form = weft::srp::LoginForm::RdmaCm,
+  weft::srp::LoginRequest login{.form = weft::srp::LoginForm::IbCm,
                                 .private_data = request.offered.private_data,
                                 .source_gid = request.id->peer_gid()};
   if (const auto peer = request.id->peer_address()) {
+    login.form = weft::srp::LoginForm::RdmaCm;
     login.source_ip = peer->address;
+  }
+  TargetNode* const node = node_of(login);
+  if (node == nullptr) {
+    environment.log(core::LogLevel::Warning, "a login came, and there is no target");
+    return;
   }
   const auto link = std::make_shared<TargetLink>(
       environment, *pd_, std::move(request.id), request.offered,

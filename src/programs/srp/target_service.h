@@ -56,11 +56,12 @@ class TargetService final : private core::RdmaCmHandler {
   Result<void> open(const iscsi::Configuration& configuration, const std::string& device);
   Result<void> add(const iscsi::TargetConfiguration& target);
   Result<void> listen(const std::string& portal);
+  void listen_natively();
   void handle_cm_event(core::RdmaCmId& id, const core::RdmaCmEvent& event,
                        std::unique_ptr<core::RdmaCmId> request) override;
   void accept_requests();
   void accept(Request request);
-  [[nodiscard]] TargetNode* node_of(const verbs::ConnectionParameters& offered);
+  [[nodiscard]] TargetNode* node_of(const weft::srp::LoginRequest& request);
   void collect();
   void tell_management();
   void await_signal();
@@ -83,6 +84,7 @@ class TargetService final : private core::RdmaCmHandler {
   std::unique_ptr<core::Work> accept_work_;
   std::unique_ptr<core::Work> collect_work_;
   std::vector<std::unique_ptr<core::RdmaCmId>> listeners_;
+  std::uint64_t service_id_{};  // that device management tells
   std::unique_ptr<DeviceManagement> management_;
 };
 

@@ -49,6 +49,9 @@ struct LoginRequest {
   std::optional<IpAddress> source_ip{};
 };
 
+/// The target port that a login names; none: it is no login.
+[[nodiscard]] std::optional<wire::SrpPortId> target_of(const LoginRequest& request);
+
 class Target final : private ChannelOwner {
  public:
   /// The SCSI target must have the ports, and outlive this one.

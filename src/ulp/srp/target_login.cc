@@ -32,6 +32,11 @@ constexpr std::uint16_t kSupportedFormats = wire::kSrpDirectFormat | wire::kSrpI
 
 }  // namespace
 
+std::optional<wire::SrpPortId> target_of(const LoginRequest& request) {
+  const auto login = parse_login(request);
+  return login ? std::optional{login->target_port_id} : std::nullopt;
+}
+
 /// In the order of R-SRPT-6.
 std::expected<void, Reason> Target::check(const Port& port, const wire::SrpLoginReq& login,
                                           const Initiator& initiator,
