@@ -55,7 +55,7 @@ def stages(jobs, long=False):
               client("iscsi_attach"), built, beside=True),
         Stage("iser-target", "weft iser target on a host: libiscsi's suite and tools as over TCP, QEMU's iser:, killed ends, the commands of the guide",
               client("iser_target"), built, beside=True),
-        Stage("srp", "weft srp target and attach on two hosts: nbdcopy and QEMU against the image file, lists of initiators, killed ends and a cut link under load; a file system, with a look at what crosses the link; Debian's srptools find it; the commands of the guide",
+        Stage("srp", "weft srp target and attach on two hosts: nbdcopy and QEMU against the image file, lists of initiators, killed ends and a cut link under load; a file system, with a look at what crosses the link; booting from a unit; Debian's srptools find it; the commands of the guide",
               client("srp"), built, beside=True),
         Stage("net", "weft net: ping, TCP, multicast, tcpdump and tshark over ib0 of two hosts, killed processes, the commands of the guide", client("net"), built, beside=True),
         Stage("resolver", "Debian's ibacm and weft resolver answer a host's kernel side over netlink instead of SA, as a capture shows; killed and odd ones, the guide",

@@ -67,9 +67,11 @@ int main(int count, char** arguments) {
   weft::cli::add_capture(app, outcome);
   weft::cli::add_decode(app, outcome);
   if (const std::string name = count > 1 ? arguments[1] : ""; !has_subcommand(app, name)) {
-    if (const std::string program = weft::cli::program_for(name); !program.empty()) {
+    const bool is_san_boot = name == "san-boot";  // a command of weft-srp's with a name of its own
+    if (const std::string program = weft::cli::program_for(is_san_boot ? "srp" : name);
+        !program.empty()) {
       std::vector<std::string> command{program};
-      command.insert(command.end(), arguments + 2, arguments + count);
+      command.insert(command.end(), arguments + (is_san_boot ? 1 : 2), arguments + count);
       return weft::cli::execute(std::move(command));
     }
   }

@@ -5,6 +5,7 @@
 """
 import argparse
 import contextlib
+import hashlib
 import os
 import pathlib
 import re
@@ -281,6 +282,71 @@ class Srp(unittest.TestCase):
                 self.attached(line.partition(",dgid")[0]).__enter__()
             self.assertEqual(target.stop()[0], 0)
 
+    def boot_disk(self):
+        """A disk of 4 MiB with the boot sector and random octets after it."""
+        boot = pathlib.Path(self.folder) / "boot"
+        subprocess.run(["as", "--32", "-o", f"{boot}.o", str(weft_clients.ROOT / "tests" / "clients" / "boot_sector.s")], check=True, timeout=SECONDS)
+        subprocess.run(["ld", "-m", "elf_i386", "-Ttext=0x7c00", "--oformat=binary", "-o", str(boot), f"{boot}.o"], check=True, timeout=SECONDS)
+        self.assertEqual(boot.stat().st_size, 512)
+        disk = iscsi_attach.random_image(self.folder, 4 << 20)
+        with open(disk, "r+b") as file:
+            file.write(boot.read_bytes())
+        return disk
+
+    def root_path(self, lun="1", source=""):
+        """Of gPXE, made of what ibsrpdm says."""
+        self.until(lambda: self.found("ibsrpdm", "-c"), "ibsrpdm finds nothing")
+        said = dict(word.split("=") for word in self.found("ibsrpdm", "-c")[0].split(","))
+        return f"ib_srp:{source}:77::{said['dgid']}:{said['pkey']}:{said['service_id']}:{lun}:{said['id_ext']}:{said['ioc_guid']}"
+
+    def san_boot(self, *arguments):
+        return subprocess.run([self.fabric.weft, "exec", CLIENT, "--", *namespaces.preloaded([self.fabric.weft, "san-boot", *arguments])], capture_output=True,
+                              text=True, timeout=SECONDS, check=False, env=self.fabric.environment(), stdin=subprocess.DEVNULL)
+
+    def test_a_boot_stub_loads_an_image_and_the_next_stage_goes_on_by_its_table(self):
+        """T-SRPI-5."""
+        disk, table = self.boot_disk(), pathlib.Path(self.folder) / "sbft"
+        octets = disk.read_bytes()
+        # Who may log in is the initiator of the root path only, so the second stage has to be the same one.
+        with Target(self.fabric, "--lun", "ram:1M", "--lun", str(disk), "--allow", INITIATOR[:2] + "77".rjust(16, "0") + "0" * 16) as target:
+            done = self.san_boot(self.root_path(), "--table", str(table))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"loaded 1048576 octets, sha256 {hashlib.sha256(octets[:1 << 20]).hexdigest()}\n", done.stdout)
+            self.assertEqual(table.read_bytes()[:4], b"sBFT")
+            self.assertEqual(sum(table.read_bytes()) & 0xFF, 0)
+            with self.assertRaisesRegex(RuntimeError, "refuses the login"):
+                self.attached(self.root_path().replace(":77:", ":78:")).__enter__()
+            back = pathlib.Path(self.folder) / "back"
+            with self.attached(f"sbft:{table}") as attached:
+                self.copy(attached.nbd, str(back))
+            self.assertEqual(back.read_bytes(), octets)
+            self.assertEqual(target.stop()[0], 0)
+
+    def test_a_virtual_machine_boots_from_the_session_that_is_handed_over(self):
+        disk = self.boot_disk()
+        octets = disk.read_bytes()
+        wanted = f"sum {sum(octets[512:512 + 64 * 512]) & 0xFFFF:04x}\n"
+        with Target(self.fabric, "--lun", "ram:1M", "--lun", str(disk)) as target:
+            path = self.root_path()
+            done = self.san_boot(path, "--", "qemu-system-x86_64", "-machine", "accel=tcg", "-m", "32", "-display", "none", "-serial", "stdio",
+                                 "-nodefaults", "-no-user-config", "-device", "isa-debug-exit,iobase=0xf4,iosize=1")
+            self.assertEqual(done.returncode, 0x31 << 1 | 1, done.stdout + done.stderr)
+            self.assertTrue(done.stdout.endswith(wanted), f"{wanted}: {done.stdout}{done.stderr}")
+            self.until(lambda: not self.fabric.has_id(SERVER, PORT, "CONNECT"), "the session stays")
+            # LUN 0 has no boot sector.
+            self.assertIn("no boot sector", self.san_boot(self.root_path("0"), "--", "qemu-system-x86_64").stderr)
+            self.assertEqual(target.stop()[0], 0)
+        self.assertEqual(disk.read_bytes()[100 * 512:][:len(wanted)].decode("latin-1"), wanted)
+
+    def test_root_paths_that_lead_nowhere_are_refused_in_words(self):
+        with Target(self.fabric, "--lun", "ram:1M"):
+            path = self.root_path("0")
+            for wrong, reason in ((path.replace("ib_srp", "ib"), "does not begin"), ("ib_srp:", "has a DGID"), (path[:-1] + "9", "refuses the login"),
+                                  (self.root_path("5"), "no such logical unit"), (self.root_path("0", "fe80" + "0" * 27 + "9"), "SGID")):
+                done = self.san_boot(wrong)
+                self.assertIn(done.returncode, (1, 2), done.stdout)
+                self.assertIn(reason, done.stderr)
+
     def check_traffic(self, packets, immediate):
         """Only the target moves data (T-SRPI-1), and it has; immediate data go with the commands where they are wanted."""
         lids = {port["node"]: int(port["lid"], 0) if isinstance(port["lid"], str) else port["lid"] for port in self.fabric.ports()}
@@ -377,7 +443,7 @@ def main():
     parser.add_argument("--verbose", action="store_true")
     arguments, rest = parser.parse_known_args()
     os.environ["PATH"] += ":/usr/sbin:/sbin"
-    weft_clients.need_programs("nbdkit", "nbdcopy", "nbdinfo", "qemu-io", "ibsrpdm", "srp_daemon", "qemu-storage-daemon", "mke2fs", "debugfs", "e2fsck")
+    weft_clients.need_programs("nbdkit", "nbdcopy", "nbdinfo", "qemu-io", "ibsrpdm", "srp_daemon", "qemu-storage-daemon", "qemu-system-x86_64", "as", "ld", "mke2fs", "debugfs", "e2fsck")
     start = time.monotonic()
     result = unittest.main(argv=[sys.argv[0], *rest], verbosity=2 if arguments.verbose else 1, exit=False).result
     print(f"srp: {time.monotonic() - start:.0f} s")

@@ -229,8 +229,12 @@ std::optional<int> check_nbdkit(const NbdkitCall& call) {
 }
 
 int become_nbdkit(const NbdkitCall& call) {
-  std::vector<std::string> words{"nbdkit", "--foreground", "--unix", call.socket,
-                                 "--filter=blocksize"};
+  std::vector<std::string> words{"nbdkit", "--filter=blocksize"};
+  if (call.single) {
+    words.insert(words.end(), {"--single", "--exit-with-parent"});
+  } else {
+    words.insert(words.end(), {"--foreground", "--unix", call.socket});
+  }
   if (call.read_only) {
     words.emplace_back("--readonly");
   }

@@ -53,6 +53,7 @@ struct NbdkitCall {
   std::string socket{};
   bool read_only{};
   std::vector<std::string> parameters{};  ///< KEY=VALUE
+  bool single{};                          ///< serves standard input and output instead of a socket
 };
 /// Of the socket and the plugin, before anything else is tried; an exit status if it cannot.
 [[nodiscard]] std::optional<int> check_nbdkit(const NbdkitCall& call);

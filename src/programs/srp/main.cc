@@ -3,6 +3,7 @@
 
 #include "programs/iscsi/target_command.h"
 #include "programs/srp/attach_command.h"
+#include "programs/srp/boot_command.h"
 #include "programs/srp/target_command.h"
 
 int main(int count, char** arguments) {
@@ -15,10 +16,15 @@ int main(int count, char** arguments) {
   program::add_target_command(app, options);
   program::AttachOptions attached;
   const CLI::App& attach = program::add_attach_command(app, attached);
+  program::BootOptions booted;
+  const CLI::App& boot = program::add_boot_command(app, booted);
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : weft::programs::iscsi::kWrongUsage;
+  }
+  if (boot.parsed()) {
+    return program::run_boot(booted);
   }
   return attach.parsed() ? program::run_attach(attached) : program::run_target(options);
 }

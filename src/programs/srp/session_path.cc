@@ -104,21 +104,21 @@ Result<void> SessionPath::start() {
     return std::unexpected(link.error());
   }
   link_ = *std::move(link);
-  wire::SrpPortId initiator = port_id_of(random_extension(), link_->device_guid());
+  initiator_ = port_id_of(random_extension(), link_->device_guid());
   if (target_.initiator) {
-    initiator = *target_.initiator;
+    initiator_ = *target_.initiator;
   }
   if (!options_.initiator.empty()) {
     const auto parsed = weft::srp::parse_port_id(options_.initiator);
     if (!parsed) {
       return std::unexpected(parsed.error());
     }
-    initiator = *parsed;
+    initiator_ = *parsed;
   }
   weft::srp::SessionClient& client = *this;
   session_ = std::make_unique<weft::srp::Session>(
       client, *link_, *link_,
-      weft::srp::SessionOptions{.initiator_port_id = initiator,
+      weft::srp::SessionOptions{.initiator_port_id = initiator_,
                                 .target_port_id = target_.port_id,
                                 .wants_immediate_data = !options_.no_immediate_data,
                                 .reconnect_delay = kReconnectDelay,

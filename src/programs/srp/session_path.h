@@ -46,6 +46,8 @@ class SessionPath final : public disk::DiskPath,
 
   /// Starts the thread and logs in; Io with the reason why not.
   Result<void> open();
+  /// As whom it logs in, once it is open.
+  [[nodiscard]] const wire::SrpPortId& initiator() const { return initiator_; }
   disk::DiskAnswer execute(const disk::DiskCommand& command) override;
 
  private:
@@ -68,6 +70,7 @@ class SessionPath final : public disk::DiskPath,
   const TargetUrl target_;
   const PathOptions options_;
   const Log log_;
+  wire::SrpPortId initiator_{};
   asio::io_context loop_;
   asio::steady_timer timer_{loop_};
   // The thread's:
