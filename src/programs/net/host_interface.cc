@@ -1,33 +1,17 @@
 #include "programs/net/host_interface.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <charconv>
-#include <chrono>
 #include <cstring>
+#include <optional>
 #include <string_view>
-#include <thread>
 
-#include "base/time.h"
-#include "os/clock.h"
+#include "programs/host/background.h"
 
 namespace weft::programs::net {
 namespace {
-
-/// /run is the host's own. Locked by who has the interface, so that its end, of whatever kind, ends
-/// this, too.
-constexpr const char* kLockFile = "/run/weft-net.pid";
-constexpr Duration kPatience = Duration::seconds(2);  // policy
-constexpr std::chrono::milliseconds kPause{10};       // policy
 
 [[nodiscard]] std::optional<IpAddress> address_in(const sockaddr* address) {
   if (address == nullptr) {
@@ -51,36 +35,11 @@ constexpr std::chrono::milliseconds kPause{10};       // policy
 }  // namespace
 
 Result<os::UniqueFd> take_interface() {
-  os::UniqueFd file{open(kLockFile, O_RDWR | O_CREAT | O_CLOEXEC, 0644)};
-  if (!file) {
-    return fail(ErrorCode::Io, "{}: {}", kLockFile, std::strerror(errno));
+  auto taken = take_service("net", [] { return if_nametoindex("ib0") != 0; });
+  if (!taken && taken.error().code == ErrorCode::Exists) {
+    return fail(ErrorCode::Exists, "ib0 is up already");
   }
-  // Who was killed loses the interface first, and the lock some time after.
-  const Instant patient_until = os::now() + kPatience;
-  while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (if_nametoindex("ib0") != 0 || os::now() >= patient_until) {
-      return fail(ErrorCode::Exists, "ib0 is up already");
-    }
-    std::this_thread::sleep_for(kPause);
-  }
-  const std::string text = fmt::format("{}\n", getpid());
-  if (ftruncate(file.get(), 0) != 0 ||
-      ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    return fail(ErrorCode::Io, "{}: {}", kLockFile, std::strerror(errno));
-  }
-  return file;
-}
-
-std::optional<pid_t> owner_of_interface() {
-  const os::UniqueFd file{open(kLockFile, O_RDWR | O_CLOEXEC)};
-  if (!file || flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
-    return std::nullopt;
-  }
-  std::array<char, 32> text{};
-  const ssize_t length = ::read(file.get(), text.data(), text.size());
-  pid_t pid = 0;
-  const auto read = std::from_chars(text.data(), text.data() + std::max<ssize_t>(length, 0), pid);
-  return read.ec == std::errc{} && pid > 1 ? std::optional{pid} : std::nullopt;
+  return taken;
 }
 
 std::vector<IpAddress> addresses_of(const std::string& interface) {

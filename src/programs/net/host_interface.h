@@ -1,10 +1,7 @@
 #pragma once
 
-// What of ib0 stands in the host's own files: which process has it, its log; and eth0's addresses.
+// What of ib0 stands in the host's own files: which process has it; and eth0's addresses.
 
-#include <sys/types.h>
-
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,14 +11,8 @@
 
 namespace weft::programs::net {
 
-/// A program's standard error once it runs by itself.
-inline constexpr const char* kLogFile = "/run/weft-net.log";
-
 /// The host's one process that has ib0, as long as the descriptor is open. Exists: another has.
 [[nodiscard]] Result<os::UniqueFd> take_interface();
-/// Who has it; none: nobody.
-[[nodiscard]] std::optional<pid_t> owner_of_interface();
-
 [[nodiscard]] std::vector<IpAddress> addresses_of(const std::string& interface);
 
 }  // namespace weft::programs::net

@@ -5,6 +5,7 @@
 #include <linux/ipv6.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -112,26 +113,28 @@ constexpr std::uint32_t kQueue = 4'096;
 
 }  // namespace
 
-Result<Tun> Tun::make(const std::string& name) {
+Result<Tun> Tun::make(const std::string& name, TunKind kind) {
   os::UniqueFd fd{open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC)};
   if (!fd) {
     return refused("/dev/net/tun");
   }
   ifreq request = request_for(name);
-  request.ifr_flags = IFF_TUN | IFF_NO_PI;
+  request.ifr_flags = static_cast<short>((kind == TunKind::Ip ? IFF_TUN : IFF_TAP) | IFF_NO_PI);
   if (ioctl(fd.get(), TUNSETIFF, &request) != 0) {
     return refused("interface " + name);
   }
   if (auto done = set_queue(name); !done) {
     return std::unexpected(std::move(done.error()));
   }
-  return Tun{std::move(fd), name};
+  return Tun{std::move(fd), name, kind};
 }
 
 Result<void> Tun::bring_up(std::uint32_t mtu, std::span<const InterfaceAddress> addresses) {
-  // Its link-local address is among `addresses`: one that the kernel chose, neighbours could not
-  // ask for. 1 is IN6_ADDR_GEN_MODE_NONE.
-  std::ofstream{"/proc/sys/net/ipv6/conf/" + name_ + "/addr_gen_mode"} << 1;
+  if (kind_ == TunKind::Ip) {
+    // Its link-local address is among `addresses`: one that the kernel chose, neighbours could not
+    // ask for. 1 is IN6_ADDR_GEN_MODE_NONE.
+    std::ofstream{"/proc/sys/net/ipv6/conf/" + name_ + "/addr_gen_mode"} << 1;
+  }
   if (auto done = set_mtu(mtu); !done) {
     return done;
   }
@@ -155,6 +158,13 @@ Result<void> Tun::set_mtu(std::uint32_t mtu) {
   ifreq request = request_for(name_);
   request.ifr_mtu = static_cast<int>(mtu);
   return set(AF_INET, SIOCSIFMTU, &request, name_ + ": MTU " + std::to_string(mtu));
+}
+
+Result<void> Tun::set_mac(const wire::MacAddress& mac) {
+  ifreq request = request_for(name_);
+  request.ifr_hwaddr.sa_family = ARPHRD_ETHER;
+  std::memcpy(request.ifr_hwaddr.sa_data, mac.octets().data(), wire::MacAddress::kSize);
+  return set(AF_INET, SIOCSIFHWADDR, &request, name_ + ": link address");
 }
 
 void Tun::set_carrier(bool is_on) {

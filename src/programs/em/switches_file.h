@@ -1,0 +1,32 @@
+#pragma once
+
+// The file of virtual switches that `weft em` reads (TOML), whose ports are named by hosts; and
+// what an Ethernet Manager is to make of it. Pure.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/identifiers.h"
+#include "base/result.h"
+#include "ulp/opa_vnic/manager/config.h"
+
+namespace weft::programs::em {
+
+/// A file's virtual switches. `MemberConfig::port` is that of hosts, of which each has a number.
+struct SwitchesFile {
+  std::vector<opa_vnic::SwitchConfig> switches;
+  std::map<std::string, Guid, std::less<>> hosts;
+  bool operator==(const SwitchesFile&) const = default;
+
+  /// Empty: no host of the file.
+  [[nodiscard]] std::string host_of(Guid port) const;
+};
+
+/// Fails with what is wrong, and on which line.
+[[nodiscard]] Result<SwitchesFile> parse_switches(std::string_view text);
+[[nodiscard]] Result<SwitchesFile> read_switches(const std::string& path);
+
+}  // namespace weft::programs::em
