@@ -58,6 +58,8 @@ def stages(jobs, long=False):
         Stage("srp", "weft srp target and attach on two hosts: nbdcopy and QEMU against the image file, lists of initiators, killed ends and a cut link under load; a file system, with a look at what crosses the link; booting from a unit; Debian's srptools find it; the commands of the guide",
               client("srp"), built, beside=True),
         Stage("net", "weft net: ping, TCP, multicast, tcpdump and tshark over ib0 of two hosts, killed processes, the commands of the guide", client("net"), built, beside=True),
+        Stage("vnic", "weft vnic and weft em: ping, arping, TCP, tags and a bridge over opa0 of hosts, a manager and agents that are killed, packets that are none, the guide",
+              client("vnic"), built, beside=True),
         Stage("resolver", "Debian's ibacm and weft resolver answer a host's kernel side over netlink instead of SA, as a capture shows; killed and odd ones, the guide",
               client("resolver"), built, beside=True),
         Stage("iwpm", "Debian's iwpmd and weft iwpm map ports for drivers on hosts, each with the other, as captures show; killed daemons and drivers, the guide",

@@ -97,9 +97,8 @@ Result<std::optional<mad::MadPacket>> SaPort::receive() {
   copy_bytes(packet.bytes, ByteSpan{buffer_}.subspan(umad_size(), wire::kMadBytes));
   wire::MadHeader header = header_of(packet.bytes);
   const auto known = sent_.find(static_cast<std::uint32_t>(header.transaction_id));
-  if (known != sent_.end()) {
+  if (known != sent_.end()) {  // and stays: an answer may have many segments (RMPP)
     header.transaction_id = known->second;
-    sent_.erase(known);
     set_header(packet.bytes, header);
   }
   const ib_mad_addr_t* const from = umad_get_mad_addr(received);

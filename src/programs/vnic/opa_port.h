@@ -63,6 +63,8 @@ class OpaPort {
   [[nodiscard]] Instant deadline() const;
 
   [[nodiscard]] const sa::LocalPort& port() const { return sa_.port(); }
+  [[nodiscard]] Qpn mad_qp() const { return mads_->qpn(); }
+  [[nodiscard]] Qpn packet_qp() const { return packets_ ? packets_->qpn() : Qpn{}; }
   [[nodiscard]] bool has_room() const { return !packets_ || packets_->has_room(); }
 
   /// From now on SA has this port's record, under the host's name.

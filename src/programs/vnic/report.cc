@@ -111,9 +111,11 @@ std::string show_vnics(const PortView& port, std::span<const VnicView> vnics, bo
   }
   const auto counts = named(port.counters);
   if (is_json) {
-    return fmt::format(R"({{"lid": {}, "announced": {}, "interfaces": [{}], "port": {}}})"
+    return fmt::format(R"({{"lid": {}, "announced": {}, "mad_qp": {}, "packet_qp": {}, )"
+                       R"("interfaces": [{}], "port": {}}})"
                        "\n",
-                       port.lid.value(), port.is_announced, text, json_of(counts));
+                       port.lid.value(), port.is_announced, port.mad_qp.value(),
+                       port.packet_qp.value(), text, json_of(counts));
   }
   return fmt::format("port with LID {}, {}\n{}{}", port.lid.value(),
                      port.is_announced ? "announced" : "not announced", indented(counts), text);

@@ -31,6 +31,8 @@ struct VnicView {
 struct PortView {
   Lid lid{};
   bool is_announced{};
+  Qpn mad_qp{};
+  Qpn packet_qp{};
   OpaPortCounters counters{};
 };
 

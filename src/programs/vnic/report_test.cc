@@ -38,7 +38,9 @@ TEST(VnicReport, SaysWhatCountsInText) {
 
 TEST(VnicReport, HasEveryCounterInJson) {
   const auto text = show_vnics({.lid = Lid{5}}, one_vnic(), true);
-  EXPECT_TRUE(text.starts_with(R"({"lid": 5, "announced": false, "interfaces": [{)")) << text;
+  EXPECT_TRUE(text.starts_with(R"({"lid": 5, "announced": false, "mad_qp": 0, "packet_qp": 0, )"
+                               R"("interfaces": [{)"))
+      << text;
   EXPECT_TRUE(text.ends_with("}\n"));
   EXPECT_NE(text.find(R"("rx_runt": 0)"), std::string::npos);
   EXPECT_NE(text.find(R"("tx_dlid_zero": 3)"), std::string::npos);

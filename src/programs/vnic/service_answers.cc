@@ -26,6 +26,8 @@ std::string Service::answer(std::string_view line) const {
   }
   return show_vnics({.lid = port_->port().lid,
                      .is_announced = port_->is_announced(),
+                     .mad_qp = port_->mad_qp(),
+                     .packet_qp = port_->packet_qp(),
                      .counters = port_->counters()},
                     views, line == "show json");
 }

@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+"""Virtual NICs of Omni-Path by `weft vnic` and `weft em`: ping, TCP, arping, VLANs and a bridge over opa0 of hosts, as root and as an ordinary user; a
+manager that is killed in the middle; killed agents; packets and MADs that are none; the 16B packets in a capture; the commands of the guide.
+
+    vnic.py
+
+Nothing here leaves the namespaces of the fabric's hosts.
+"""
+import hashlib
+import json
+import os
+import pathlib
+import re
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+import guide
+import namespaces
+import weft_clients
+
+GUIDE = weft_clients.ROOT / "docs" / "guide" / "opa-vnic.md"
+TRANSFER_BYTES = 4 << 20         # policy
+PORT = 7000                      # of the host's own
+TUNNEL_QKEY = 0x016B0078         # src/programs/vnic/announcement.h
+IDLE_SECONDS = 3                 # policy
+IDLE_TICKS = 4                   # of 10 ms, of a process that should do nothing but look at its interfaces
+
+
+SENDER = """import sys
+from pyverbs.addr import AHAttr, AH
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.enums import *
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.wr import SGE, SendWR
+lid, qpn, qkey = map(int, sys.argv[1:4])
+context = Context(name='weft0')
+pd, cq = PD(context), CQ(context, 16)
+attributes = QPAttr(port_num=1)
+attributes.qkey = qkey
+qp = QP(pd, QPInitAttr(qp_type=IBV_QPT_UD, scq=cq, rcq=cq, cap=QPCap(max_send_wr=4, max_recv_wr=4)), attributes)
+mr = MR(pd, 4096, IBV_ACCESS_LOCAL_WRITE)
+ah = AH(pd, attr=AHAttr(dlid=lid, port_num=1))
+for payload in map(bytes.fromhex, sys.argv[4:]):
+    mr.write(payload, len(payload))
+    request = SendWR(num_sge=1, sg=[SGE(mr.buf, len(payload), mr.lkey)], opcode=IBV_WR_SEND, send_flags=IBV_SEND_SIGNALED)
+    request.set_wr_ud(ah, qpn, qkey)
+    qp.post_send(request)
+    while not cq.poll(1)[0]:
+        pass
+"""
+
+
+def ticks_of(pid):
+    """CPU time of a process, in ticks."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def switch(name, number, *hosts, options="", vport=0):
+    ports = "".join(f'\n[[switch.port]]\nhost = "{host}"\nvport = {vport}\n' for host in hosts)
+    return f'[[switch]]\nname = "{name}"\nid = {number}\n{options}{ports}\n'
+
+
+class Vnic(namespaces.Account):
+    def file(self, *switches):
+        path = pathlib.Path(self.folder, "switches.toml")
+        path.write_text("".join(switches), encoding="utf-8")
+        path.chmod(0o644)
+        os.chmod(self.folder, 0o755)
+        return str(path)
+
+    def vnic_up(self, *hosts, topology="star:2", switches=None):
+        self.up(topology)
+        self.weft("em", "up", "h1", self.file(*(switches or [switch("blue", 100, *hosts)])))
+        return self.weft("vnic", "up", *hosts).stdout
+
+    def pid_of(self, service, host):
+        return int(self.read(host, f"/run/weft-{service}.pid"))
+
+    def ping(self, host, *arguments, check=True):
+        return self.on(host, "ping", "-q", "-W", "5", *arguments, check=check).stdout
+
+    def reaches(self, host="h1", address="10.78.0.2"):
+        self.assertIn("2 received", self.ping(host, "-c", "2", "-i", "0.2", address))
+
+    def shown(self, host):
+        return json.loads(self.weft("vnic", "show", host, "--json").stdout)
+
+    def counter(self, host, name, interface="opa0"):
+        shown = self.shown(host)
+        return {**shown["port"], **{one["interface"]: one["counters"] for one in shown["interfaces"]}[interface]}[name]
+
+    def managed(self, host="h1"):
+        shown = json.loads(self.weft("em", "show", host, "--json").stdout)
+        return {**shown, "ports": {(one["name"], port["host"]): port for one in shown["switches"] for port in one["ports"]}}
+
+    def transfer(self, seconds_of_pause=0.0, meanwhile=None):
+        """Of a file from h1 to h2, by socat; `meanwhile` runs while it does."""
+        source, target = pathlib.Path(self.folder, "source"), pathlib.Path(self.folder, "target")
+        source.write_bytes(os.urandom(TRANSFER_BYTES))
+        source.chmod(0o644)
+        server = self.start("h2", "socat", "-u", f"TCP4-LISTEN:{PORT},reuseaddr", f"OPEN:{target},creat,trunc")
+        self.wait_until_listening("h2", PORT, server)
+        pace = f"(head -c 1000000 {source}; sleep {seconds_of_pause}; tail -c +1000001 {source}) | socat -u - TCP4:10.78.0.2:{PORT}"
+        client = self.start("h1", "sh", "-c", pace)
+        if meanwhile:
+            meanwhile()
+        self.assertEqual(client.wait(namespaces.SECONDS), 0)
+        server.wait(namespaces.SECONDS)
+        self.assertEqual(hashlib.sha256(target.read_bytes()).digest(), hashlib.sha256(source.read_bytes()).digest())
+
+    def test_hosts_of_one_virtual_switch_reach_each_other(self):  # part of T-VN-1
+        said = self.vnic_up("h1", "h2")
+        self.assertEqual(said, "h1: opa0 10.78.0.1/16 fd77:16b::1/64 mtu 1500, virtual switch 100\n"
+                               "h2: opa0 10.78.0.2/16 fd77:16b::2/64 mtu 1500, virtual switch 100\n")
+        self.reaches()
+        self.reaches(address="fd77:16b::2")
+        link = self.on("h1", "ip", "link", "show", "dev", "opa0").stdout
+        self.assertIn("link/ether 00:11:75:06:40:01", link)
+        self.assertIn("mtu 1500", link)
+        self.assertRegex(self.on("h1", "ip", "neigh", "show", "dev", "opa0").stdout, r"10\.78\.0\.2 lladdr 00:11:75:06:40:02")
+        said = self.on("h1", "arping", "-c", "2", "-w", "10", "-I", "opa0", "10.78.0.2").stdout
+        self.assertIn("00:11:75:06:40:02", said.lower())
+        ports = self.managed()["ports"]
+        self.assertEqual({(name, host): (port["state"], port["link"]) for (name, host), port in ports.items() if port["state"] == "running"},
+                         {key: ("running", "up") for key in (("blue", "h1"), ("blue", "h2"))})
+
+    def test_tcp_carries_a_file_and_iperf3_runs(self):  # part of T-VN-1
+        self.vnic_up("h1", "h2")
+        self.transfer()
+        server = self.start("h2", "iperf3", "-s", "-1")
+        self.wait_until_listening("h2", 5201, server)
+        said = self.on("h1", "iperf3", "-c", "10.78.0.2", "-t", "2", "-f", "m").stdout
+        rate = float(re.search(r"([\d.]+) Mbits/sec\s+receiver", said)[1])
+        print(f"iperf3 over opa0: {rate:.0f} Mb/s")
+        self.assertGreater(rate, 10)
+        server.wait(namespaces.SECONDS)
+
+    def test_traffic_goes_on_while_the_manager_is_killed_and_begins_anew(self):
+        self.vnic_up("h1", "h2")
+        path = f"{self.folder}/switches.toml"
+
+        def meanwhile():
+            os.kill(self.pid_of("em", "h1"), signal.SIGKILL)
+            self.assertTrue(namespaces.eventually(lambda: self.weft("em", "show", "h1", check=False).returncode == 1))
+            self.reaches()
+            self.weft("em", "up", "h1", path)
+
+        self.transfer(seconds_of_pause=2, meanwhile=meanwhile)
+        self.assertTrue(namespaces.eventually(lambda: self.managed()["settled"] and self.managed()["ports"]["blue", "h2"]["state"] == "running"))
+        # The new one found what it wanted, so no port had to drop frames meanwhile.
+        self.assertEqual(self.managed()["manager"]["reloads"], 0)
+        self.reaches()
+
+    def test_an_agent_that_was_killed_leaves_no_interface_and_another_takes_its_place(self):
+        self.vnic_up("h1", "h2")
+        os.kill(self.pid_of("vnic", "h2"), signal.SIGKILL)
+        self.assertTrue(namespaces.eventually(lambda: "opa0" not in self.on("h2", "ip", "-br", "link").stdout))
+        self.weft("vnic", "up", "h2")
+        self.reaches()
+        self.assertTrue(namespaces.eventually(lambda: self.managed()["ports"]["blue", "h2"]["state"] == "running"))
+
+    def test_a_dead_agents_port_is_absent_when_its_lease_is_over(self):
+        self.vnic_up("h1", "h2")
+        self.weft("vnic", "down", "h2")  # in order: at once
+        self.assertTrue(namespaces.eventually(lambda: self.managed()["ports"]["blue", "h2"]["state"] == "absent", 5))
+        self.weft("vnic", "up", "h2")
+        os.kill(self.pid_of("vnic", "h2"), signal.SIGKILL)
+        self.assertTrue(namespaces.eventually(lambda: self.managed()["ports"]["blue", "h2"]["state"] == "absent", 40))
+
+    def test_virtual_switches_are_apart(self):
+        self.vnic_up("h1", "h2", "h3", topology="star:3", switches=[switch("blue", 100, "h1", "h2"), switch("red", 200, "h3", "h2", vport=1)])
+        self.assertIn("opa1", self.on("h3", "ip", "-br", "link").stdout)
+        self.assertIn("opa1", self.on("h2", "ip", "-br", "link").stdout)
+        for host, address in (("h3", "10.99.0.3/24"), ("h2", "10.99.0.2/24")):
+            self.on(host, "ip", "address", "add", address, "dev", "opa1")
+        self.reaches("h3", "10.99.0.2")
+        self.reaches("h1", "10.78.0.2")
+        self.on("h1", "ip", "address", "add", "10.99.0.1/24", "dev", "opa0")
+        self.assertIn(" 0 received", self.ping("h1", "-c", "1", "-W", "1", "10.99.0.3", check=False))
+
+    def test_a_file_that_is_loaded_moves_ports(self):
+        self.vnic_up("h1", "h2", "h3", topology="star:3", switches=[switch("blue", 100, "h1", "h2", "h3")])
+        self.reaches("h1", "10.78.0.3")
+        self.weft("em", "load", "h1", self.file(switch("blue", 100, "h1", "h2"), switch("red", 200, "h3")))
+        self.assertTrue(namespaces.eventually(lambda: ("red", "h3") in (ports := self.managed()["ports"]) and ports["red", "h3"]["state"] == "running"))
+        self.reaches()
+        self.assertIn(" 0 received", self.ping("h1", "-c", "1", "-W", "1", "10.78.0.3", check=False))
+
+    def test_a_frame_for_an_unknown_station_is_flooded_and_taken_by_nobody(self):
+        self.vnic_up("h1", "h2")
+        before = self.counter("h2", "rx_not_for_us")
+        self.on("h1", "ip", "neigh", "replace", "10.78.9.9", "lladdr", "00:11:75:09:09:09", "dev", "opa0")
+        self.assertIn(" 0 received", self.ping("h1", "-c", "3", "-i", "0.2", "-W", "1", "10.78.9.9", check=False))
+        self.assertGreaterEqual(self.counter("h2", "rx_not_for_us") - before, 3)
+
+    def test_jumbo_frames_go_as_far_as_the_links_let_them(self):
+        self.vnic_up("h1", "h2", switches=[switch("blue", 100, "h1", "h2", options="mtu = 3000\n")])
+        self.assertIn("mtu 3000", self.on("h1", "ip", "link", "show", "dev", "opa0").stdout)
+        self.reaches()
+        self.assertIn("2 received", self.ping("h1", "-c", "2", "-i", "0.2", "-M", "do", "-s", "2972", "10.78.0.2"))
+
+    def test_a_station_behind_a_bridge_is_reached(self):
+        self.vnic_up("h1", "h2")
+        # Its address is one that the manager does not know.
+        self.on("h2", "sh", "-e", "-c", "ip link add br0 type bridge; ip link set opa0 master br0; ip link set br0 up; ip link add v0 type veth peer name v1; "
+                "ip link set v0 master br0; ip link set v0 up; ip link set v1 up; ip address flush dev opa0; ip address add 10.78.5.5/16 dev v1")
+        self.assertTrue(namespaces.eventually(lambda: "1 received" in self.ping("h1", "-c", "1", "-W", "1", "10.78.5.5", check=False)))
+
+    def test_tagged_frames_go_by_their_priority(self):
+        """Sent and received by packet sockets, as not every kernel has VLANs."""
+        self.vnic_up("h1", "h2")
+        frame = bytes.fromhex("001175064002" "001175064001" "8100" "6005" "88b5") + b"tagged" + bytes(50)  # VLAN 5, priority 3, an experimental EtherType
+        receive = ("import socket\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))\ns.bind(('opa0', 0))\ns.settimeout(30)\n"
+                   "print('ready', flush=True)\nwhile b'tagged' not in (got := s.recvmsg(2000, 100))[0]: pass\nprint('got', len(got[0]), flush=True)")
+        receiver = self.start("h2", namespaces.PYTHON, "-c", receive)
+        self.assertEqual(receiver.stdout.readline(), "ready\n")
+        self.on("h1", namespaces.PYTHON, "-c", "import socket\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\ns.bind(('opa0', 0))\n"
+                f"s.send(bytes.fromhex('{frame.hex()}'))")
+        self.assertRegex(receiver.stdout.readline(), "got ")
+        self.assertEqual((self.counter("h1", "tx_vlan"), self.counter("h2", "rx_vlan")), (1, 1))
+
+    def test_a_link_that_goes_down_takes_the_carrier_and_gives_it_back(self):
+        self.vnic_up("h1", "h2")
+        self.weft("link", "down", "h2")
+        self.assertTrue(namespaces.eventually(lambda: "NO-CARRIER" in self.on("h2", "ip", "-br", "link", "show", "dev", "opa0").stdout))
+        self.weft("link", "up", "h2")
+        self.assertTrue(namespaces.eventually(lambda: "1 received" in self.ping("h1", "-c", "1", "10.78.0.2", check=False)))
+
+    def test_what_is_no_packet_is_counted(self):
+        """A program of another host sends to the agent's QPs what no switch of Omni-Path would carry; it knows their numbers and the Q_Key."""
+        self.vnic_up("h1", "h2")
+        shown = self.shown("h2")
+        here, there = self.shown("h1")["lid"], shown["lid"]
+
+        def packet(slid, dlid, vesw, payload=b"\0" * 64):
+            length = (20 + len(payload) + 5 + 7) // 8
+            pad = length * 8 - 20 - len(payload) - 5
+            words = (slid & 0xFFFFF | length << 20, dlid & 0xFFFFF | 1 << 31 | 2 << 29, 0xFFFF << 16 | 0x78, 0, vesw << 16)
+            return struct.pack("<5I", *words) + payload + b"\0" * (pad + 4) + bytes((pad,))
+
+        mad = struct.pack(">BBBB", 0x80, 0x34, 0x80, 1) + b"\xff" * 2044
+        sent = {"packet_qp": [b"short", b"\xff" * 19, packet(here + 100, there, 100), packet(here, there + 100, 100), packet(here, there, 999),
+                              packet(here, there, 100), b"\xff" * 2048],
+                "mad_qp": [b"short", mad[:2047], mad, b"\0" * 2048]}
+        script = pathlib.Path(self.folder, "sender.py")
+        script.write_text(SENDER, encoding="utf-8")
+        script.chmod(0o644)
+        before = {name: self.counter("h2", name) for name in ("port_rx_truncated", "port_rx_misrouted", "rx_bad_veswid", "rx_logic")}
+        for qp, payloads in sent.items():
+            self.on("h1", namespaces.PYTHON, str(script), str(there), str(shown[qp]), str(TUNNEL_QKEY), *(payload.hex() for payload in payloads))
+        wanted = {"port_rx_truncated": 4, "port_rx_misrouted": 3, "rx_bad_veswid": 1, "rx_logic": 1}
+        self.assertTrue(namespaces.eventually(lambda: {name: self.counter("h2", name) - was for name, was in before.items()} == wanted, 10),
+                        {name: self.counter("h2", name) - was for name, was in before.items()})
+        self.reaches()
+
+    def test_an_idle_interface_takes_no_cpu(self):
+        self.vnic_up("h1", "h2")
+        self.reaches()
+        time.sleep(2)
+        pids = [self.pid_of("vnic", "h1"), self.pid_of("em", "h1")]
+        before = [ticks_of(pid) for pid in pids]
+        time.sleep(IDLE_SECONDS)
+        for pid, was in zip(pids, before):
+            self.assertLessEqual(ticks_of(pid) - was, IDLE_TICKS)
+
+    def test_processes_end_with_the_fabric_that_is_killed(self):
+        daemon, _ = self.up("star:2")
+        self.weft("em", "up", "h1", self.file(switch("blue", 100, "h1", "h2")))
+        self.weft("vnic", "up", "h1", "h2")
+        pids = [self.pid_of("vnic", "h1"), self.pid_of("vnic", "h2"), self.pid_of("em", "h1")]
+        os.kill(daemon, signal.SIGKILL)
+        self.assertTrue(namespaces.eventually(lambda: not any(map(namespaces.is_running, pids))))
+
+    def test_what_cannot_be_is_refused_in_words(self):
+        self.vnic_up("h1", "h2")
+        path = self.file(switch("blue", 100, "h1", "h2"))
+        wrong = pathlib.Path(self.folder, "wrong.toml")
+        wrong.write_text("[[switch]]\nname = \"a\"\nspeed = 1\n", encoding="utf-8")
+        wrong.chmod(0o644)
+        for arguments, words in ((("vnic", "up", "h1"), "up already"), (("vnic", "up", "h9"), "h9"), (("em", "up", "h1", path), "runs on this host already"),
+                                 (("em", "up", "h2", str(wrong)), "line 3: unknown key 'speed'"), (("em", "load", "h1", str(wrong)), "unknown key 'speed'"),
+                                 (("em", "load", "h2", path), "no Ethernet Manager runs"), (("em", "down", "h2"), "does not run"),
+                                 (("em", "up", "h2", "/nowhere"), "/nowhere")):
+            done = self.weft(*arguments, check=False)
+            self.assertNotEqual(done.returncode, 0, arguments)
+            self.assertIn(words, done.stderr, arguments)
+        for program in ("vnic", "em"):
+            self.assertEqual(self.weft(program, check=False).returncode, 2)
+        self.weft("vnic", "down", "h1", "h2")
+        self.assertIn("weft vnic up HOST", self.weft("vnic", "show", "h1", check=False).stderr)
+
+    def test_who_does_not_wait_needs_no_manager(self):
+        self.up("star:2")
+        self.assertIn("waits for an Ethernet Manager", self.weft("vnic", "up", "h2", "--no-wait", "--address", "10.0.5.2/24").stdout)
+        self.assertEqual(self.shown("h2")["interfaces"], [])
+        self.weft("em", "up", "h1", self.file(switch("blue", 100, "h1", "h2")))
+        self.assertIn("10.0.5.1/24", self.weft("vnic", "up", "h1", "--address", "10.0.5.1/24").stdout)
+        self.assertTrue(namespaces.eventually(lambda: "1 received" in self.ping("h1", "-c", "1", "-W", "1", "10.0.5.2", check=False)))
+
+
+class AsThisUser(Vnic, unittest.TestCase):
+    def test_the_guide_shows_what_happens(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = re.search(r"```toml\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)[1]
+            pathlib.Path(folder, "switches.toml").write_text(file, encoding="utf-8")
+            self.assertGreater(guide.check(self, GUIDE, pathlib.Path(folder)), 9)
+
+
+class AsOrdinaryUser(Vnic, unittest.TestCase):
+    ordinary = True
+
+
+if __name__ == "__main__":
+    weft_clients.need_programs("ping", "arping", "ip", "socat", "iperf3", "saquery")
+    unittest.main(verbosity=2)
