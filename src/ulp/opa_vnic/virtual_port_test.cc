@@ -292,6 +292,42 @@ TEST(OpaVirtualPort, CountsGoodFramesByKindAndSizeWithTheFcs) {  // R-VN-19
   EXPECT_EQ(port.counters().summary().tx_packets, 0U);
 }
 
+TEST(OpaVirtualPort, CountsReceivedFramesByKindAndSizeWithTheFcs) {  // R-VN-19
+  VirtualPort sender = forwarding_port();
+  VirtualPort receiver = forwarding_port();
+  wire::VeswPortInfo jumbo = info_of(VeswPortState::Forwarding);
+  jumbo.vesw.eth_mtu = 10'238;
+  sender.set_info(jumbo, Instant{});
+  jumbo.port.base_mac = MacAddress::from_number(kPeer);
+  receiver.set_info(jumbo, Instant{});
+  const auto carry = [&](std::uint64_t to, std::size_t bytes, std::optional<std::uint8_t> pcp) {
+    const auto sent = sender.transmit(
+        make_frame({.destination = to, .source = kOwn, .priority = pcp, .bytes = bytes}));
+    ASSERT_TRUE(receiver.receive(packet_of(*sent))) << bytes;
+  };
+  for (const std::size_t with_fcs :
+       {64U, 65U, 127U, 128U, 255U, 256U, 511U, 512U, 1023U, 1024U, 1518U, 1519U, 10'256U}) {
+    carry(kPeer, with_fcs - 4, {});
+  }
+  carry(kBroadcast, 60, 3);
+  const auto& received = receiver.counters().summary();
+  EXPECT_EQ(received.rx_packets, 14U);
+  EXPECT_EQ(received.rx_64, 2U);
+  EXPECT_EQ(received.rx_65_127, 2U);
+  EXPECT_EQ(received.rx_128_255, 2U);
+  EXPECT_EQ(received.rx_256_511, 2U);
+  EXPECT_EQ(received.rx_512_1023, 2U);
+  EXPECT_EQ(received.rx_1024_1518, 2U);
+  EXPECT_EQ(received.rx_1519_max, 2U);
+  EXPECT_EQ(received.rx_unicast, 13U);
+  EXPECT_EQ(received.rx_multicast, 1U);
+  EXPECT_EQ(received.rx_untagged, 13U);
+  EXPECT_EQ(received.rx_vlan, 1U);
+  EXPECT_EQ(received.rx_bytes, sender.counters().summary().tx_bytes);
+  EXPECT_EQ(received.rx_errors, 0U);
+  EXPECT_EQ(received.tx_packets, 0U);
+}
+
 TEST(OpaVirtualPort, RefusesFramesAboveTheLowerMtu) {  // R-VN-18
   VirtualPort port = forwarding_port();
   EXPECT_EQ(port.mtu(), 1500);
