@@ -169,9 +169,9 @@ void Service::follow_announced(Instant now) {
   const auto ports_of = [&](const auto& keep) {
     std::vector<FabricPort> ports;
     for (const auto& [lid, one] : port_->announced()) {
-      const auto host = file_.hosts.find(one.host);
-      if (host != file_.hosts.end() && keep(one)) {
-        ports.push_back({.guid = host->second, .lid = lid.value(), .has_ethernet_on_fabric = true});
+      if (keep(one)) {  // also of hosts that are in no file any more: their ports are deleted
+        ports.push_back(
+            {.guid = guid_of_host(one.host), .lid = lid.value(), .has_ethernet_on_fabric = true});
       }
     }
     return ports;
@@ -199,7 +199,6 @@ std::string Service::answer(std::string_view line) {
       return "refused: " + file.error().reason + "\n";
     }
     file_ = *std::move(file);
-    known_.clear();
     has_changed_ = true;
     next_look_ = os::now();
     return "loaded\n";

@@ -163,7 +163,7 @@ template <std::size_t kCount>
   if (!vport) {
     return std::unexpected(vport.error());
   }
-  const Guid guid = file.hosts.try_emplace(*host, file.hosts.size() + 1).first->second;
+  const Guid guid = file.hosts.try_emplace(*host, guid_of_host(*host)).first->second;
   MemberConfig member{.port = guid,
                       .vport = static_cast<std::uint8_t>(*vport),
                       .mac = wire::MacAddress::from_number(
@@ -268,6 +268,14 @@ template <std::size_t kCount>
 }
 
 }  // namespace
+
+Guid guid_of_host(std::string_view name) {
+  std::uint64_t hash = 0xCBF2'9CE4'8422'2325;  // FNV-1a of 64 bits
+  for (const char letter : name) {
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x0000'0100'0000'01B3;
+  }
+  return Guid{hash};
+}
 
 std::string SwitchesFile::host_of(Guid port) const {
   const auto found =

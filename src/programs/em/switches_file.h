@@ -15,7 +15,11 @@
 
 namespace weft::programs::em {
 
-/// A file's virtual switches. `MemberConfig::port` is that of hosts, of which each has a number.
+/// What `MemberConfig::port` is of a host: a hash of its name, so that it is the same in every
+/// file.
+[[nodiscard]] Guid guid_of_host(std::string_view name);
+
+/// A file's virtual switches.
 struct SwitchesFile {
   std::vector<opa_vnic::SwitchConfig> switches;
   std::map<std::string, Guid, std::less<>> hosts;

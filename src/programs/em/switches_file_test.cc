@@ -76,6 +76,8 @@ TEST(SwitchesFile, HasOneNumberForAHost) {
   EXPECT_EQ(file.switches[0].members[1].port, file.switches[1].members[0].port);
   EXPECT_EQ(file.host_of(file.switches[1].members[0].port), "h2");
   EXPECT_EQ(file.host_of(Guid{99}), "");
+  EXPECT_EQ(file.hosts.at("h1"), guid_of_host("h1")) << "in whichever file and place";
+  EXPECT_NE(guid_of_host("h1"), guid_of_host("h2"));
 }
 
 TEST(SwitchesFile, SaysWhatIsWrongAndWhere) {

@@ -204,6 +204,14 @@ void OpaPort::receive_packet(const mad::ReceivedDatagram& datagram) {
   handlers_.packet(datagram.payload);
 }
 
+OpaPortCounters OpaPort::counters() const {
+  OpaPortCounters all = counters_;
+  for (const net::UdPort* const one : {mads_.get(), packets_.get()}) {
+    all.tx_refused += one == nullptr ? 0 : one->counters().refused + one->counters().failed;
+  }
+  return all;
+}
+
 void OpaPort::send_mad(Lid to, Qpn qp, std::vector<std::byte> mad) {
   ++counters_.mads_sent;
   mads_->send({

@@ -38,6 +38,7 @@ struct OpaPortCounters {
   std::uint64_t tx_no_peer{};    ///< to a LID that nobody has announced
   std::uint64_t tx_no_group{};   ///< to a multicast LID of no group that this port is in
   std::uint64_t tx_too_long{};   ///< longer than the path's MTU
+  std::uint64_t tx_refused{};    ///< that a QP did not take, or did not send
   std::uint64_t rx_truncated{};  ///< without a whole 16B header, or a MAD of another length
   std::uint64_t rx_misrouted{};  ///< whose LIDs are not those that it came by
 };
@@ -88,7 +89,7 @@ class OpaPort {
   /// A 16B packet, by its DLID.
   void send_packet(std::vector<std::byte> packet, Instant now);
 
-  [[nodiscard]] const OpaPortCounters& counters() const { return counters_; }
+  [[nodiscard]] OpaPortCounters counters() const;
   /// The longest 16B packet.
   [[nodiscard]] std::size_t max_packet_bytes() const { return verbs::bytes(port().active_mtu); }
 

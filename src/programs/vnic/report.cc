@@ -80,6 +80,7 @@ std::vector<NamedCount> named(const OpaPortCounters& counters) {
       {"port_tx_no_peer",       counters.tx_no_peer      },
       {"port_tx_no_group",      counters.tx_no_group     },
       {"port_tx_too_long",      counters.tx_too_long     },
+      {"port_tx_refused",       counters.tx_refused      },
       {"port_rx_truncated",     counters.rx_truncated    },
       {"port_rx_misrouted",     counters.rx_misrouted    }
   };
