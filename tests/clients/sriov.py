@@ -4,6 +4,7 @@ are taken away and whose port loses its cable; OpenSM as the manager; the comman
 
     sriov.py
 """
+import ipaddress
 import json
 import os
 import pathlib
@@ -23,6 +24,7 @@ import weft_clients
 
 GUIDE = weft_clients.ROOT / "docs" / "guide" / "sriov.md"
 SECONDS = 60                     # policy: for each program on a busy machine
+GROUP = ipaddress.ip_address("239.77.1.3")
 ADDRESS = {"h1": "127.77.0.1", "h2": "127.77.0.2", "v1": "127.77.0.3", "v2": "127.77.0.4"}
 
 
@@ -142,17 +144,34 @@ class Functions(namespaces.Account):
             self.end_well(child)
         self.rping("v1", "h2")
 
+    def members(self, group):
+        """Of a group of IPv4, as SA tells who knows its SM_Key: a port joins once for all of its functions."""
+        number = int(group) & 0x0FFFFFFF
+        mgid = f"ff12:4001:ffff::{number >> 16:x}:{number & 0xFFFF:x}"  # with RDMA-CM's signature
+        shown = self.run_on("h2", "saquery", "--smkey", "1", "MCMR")
+        return [gid for found, gid in re.findall(r"MGID\.+(\S+)\s+PortGid\.+(\S+)", shown) if found == mgid]
+
+    def ids_of(self, host):
+        """Communication ids that the host's programs have."""
+        return [entry for entry in json.loads(self.weft("status", "--json").stdout)["connections"] if entry["host"] == host]
+
     def test_a_function_that_is_taken_away_leaves_nothing(self):
-        """Part of T-SRI-6."""
+        """T-SRI-6."""
         self.functions_up()
         gid = self.ports()["v1"]["gid"]
         port = str(self.free.take())
         child = self.begin_server("v1", port, "rping", "-s", "-a", ADDRESS["v1"], "-p", port)
+        member = self.begin("v1", "mckey", "-m", str(GROUP), "-b", ADDRESS["v1"], "-C", "5")
+        self.assertTrue(namespaces.eventually(lambda: len(self.members(GROUP)) == 1))
+        self.assertTrue(self.ids_of("v1"))
         other = self.begin_rping("v2", "h2")
         refused = self.weft("vf", "remove", "v1", check=False)
         self.assertIn("programs run on v1", refused.stderr)
         self.weft("vf", "remove", "v1", "--force")
+        self.assertTrue(namespaces.eventually(lambda: not self.members(GROUP)))
+        self.assertTrue(namespaces.eventually(lambda: not self.ids_of("v1")))
         weft_clients.end(child)
+        weft_clients.end(member)
         for one in other:
             self.end_well(one)
         self.assertNotIn("v1", self.weft("vf", "list").stdout)
