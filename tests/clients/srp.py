@@ -255,6 +255,23 @@ class Srp(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return [line for line in done.stdout.splitlines() if line.startswith("id_ext=")]
 
+    def test_a_port_of_another_agent_is_had_once_that_has_gone_and_the_port_is_active_anew(self):
+        """Of a class a port has one agent: the second target logs that it is not found. After an event of the port it tries again."""
+        with Target(self.fabric, "--lun", "ram:1M", "--name", "5"):
+            later = self.fabric.start(SERVER, [self.fabric.weft, "srp", "target", "--portal", f"{weft_clients.address_of(SERVER)}:{PORT + 1}",
+                                               "--lun", "ram:1M", "--name", "6"])
+            self.addCleanup(lambda: (weft_clients.end(later), later.stdout.close()))
+            said = ""
+            while "listening on" not in said:
+                line = later.stdout.readline()
+                self.assertTrue(line, said)
+                said += line
+            self.assertIn("srp_daemon will not find targets here", said)
+        self.until(lambda: not self.found("ibsrpdm", "-c"), "the first target is found")
+        self.fabric.run("link", "down", SERVER)
+        self.fabric.run("link", "up", SERVER)
+        self.until(lambda: any(line.startswith("id_ext=0000000000000006,") for line in self.found("ibsrpdm", "-c")), "the second target is not found")
+
     def test_srptools_find_the_target_while_it_runs(self):
         with Target(self.fabric, "--lun", "ram:1M", "--name", "5") as target:
             guid = target.identifier[16:]

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -13,14 +14,26 @@ DeviceManagement::~DeviceManagement() {
   }
 }
 
-void DeviceManagement::add_port(const std::string& device, std::uint8_t port) {
+void DeviceManagement::remove_port(std::uint8_t port) {
+  const auto found = std::ranges::find(ports_, port, &Port::number);
+  if (found != ports_.end()) {
+    found->readiness.release();
+    ports_.erase(found);
+  }
+}
+
+void DeviceManagement::refresh_port(const std::string& device, std::uint8_t port) {
+  if (std::ranges::find(ports_, port, &Port::number) != ports_.end()) {
+    return;  // its agent is bound to no LID or GID
+  }
   auto opened = UmadPort::open(device, port);
   if (!opened) {
     log_(fmt::format("srp_daemon will not find targets here: {}", opened.error().reason));
     return;
   }
   const int fd = opened->fd();
-  Port& added = ports_.emplace_back(*std::move(opened), asio::posix::stream_descriptor{loop_, fd});
+  Port& added =
+      ports_.emplace_back(port, *std::move(opened), asio::posix::stream_descriptor{loop_, fd});
   wait(added);
 }
 
@@ -38,6 +51,7 @@ void DeviceManagement::answer_all(Port& port) {
     const auto request = port.umad.receive();
     if (!request) {
       log_(request.error().reason);
+      remove_port(port.number);  // until it is refreshed
       return;
     }
     if (!*request) {

@@ -23,13 +23,17 @@ class DeviceManagement {
   DeviceManagement(const DeviceManagement&) = delete;
   DeviceManagement& operator=(const DeviceManagement&) = delete;
 
-  /// Begins to answer at a port; a port that cannot be had is logged, with the reason.
-  void add_port(const std::string& device, std::uint8_t port);
+  /// Answers at a port, if it does not yet (srpt_refresh_port). A port that cannot be had is
+  /// logged, with the reason, and may be had later.
+  void refresh_port(const std::string& device, std::uint8_t port);
+  /// Answers there no more; any number of times (srpt_unregister_mad_agent).
+  void remove_port(std::uint8_t port);
   /// What is answered from now on.
   void set_agent(weft::srp::DeviceAgent agent) { agent_ = std::move(agent); }
 
  private:
   struct Port {
+    std::uint8_t number;
     UmadPort umad;
     asio::posix::stream_descriptor readiness;
   };

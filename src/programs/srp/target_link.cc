@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "core/device.h"
+#include "programs/srp/target_events.h"
 
 namespace weft::programs::srp {
 
@@ -32,11 +33,14 @@ TargetLink::TargetLink(core::Environment& environment, core::Pd& pd,
           [this](const core::RdmaCmEvent& event) { handle_cm(event); }),
       linger_work_(environment, core::WorkContext::UnboundWorkQueue, 0, [this] { disconnect(); }),
       close_work_(environment, core::WorkContext::UnboundWorkQueue, 0,
-                  [this] { tell([](weft::srp::Channel& channel) { channel.close(); }); }) {}
+                  [this] { tell([](weft::srp::Channel& channel) { channel.close(); }); }),
+      establish_work_(environment, core::WorkContext::UnboundWorkQueue, 0,
+                      [this] { establish(); }) {}
 
 TargetLink::~TargetLink() {
   linger_work_.cancel_and_wait();
   close_work_.cancel_and_wait();
+  establish_work_.cancel_and_wait();
 }
 
 void TargetLink::bind(weft::srp::Target& target, weft::srp::ChannelId channel) {
@@ -62,7 +66,9 @@ Result<void> TargetLink::prepare() {
       {.send_depth = std::min(options_.send_depth, pd_.device().attributes().max_qp_wr - 1),
        .receive_depth = options_.receives,
        .signal_interval = kSignalInterval,
-       .caller = "srpt"},
+       .caller = "srpt",
+       .qp_event = handle_qp_event,
+       .qp_context = this},
       *this);
   if (!channel) {
     return std::unexpected(channel.error());
@@ -142,6 +148,27 @@ void TargetLink::handle_cm(const core::RdmaCmEvent& event) {
         break;  // of ids that resolve, listen or have groups
     }
   });
+}
+
+void TargetLink::handle_qp_event(const core::Event& event, void* link) {
+  auto& self = *static_cast<TargetLink*>(link);
+  switch (action_of(event.type)) {
+    case TargetEventAction::Establish:
+      self.establish_work_.queue();
+      break;
+    case TargetEventAction::Close:
+      self.close_work_.queue();
+      break;
+    case TargetEventAction::Ignore:
+    case TargetEventAction::RefreshPort:
+    case TargetEventAction::Report:
+      break;  // of no QP
+  }
+}
+
+/// RDMA-CM waits no longer for the RTU, and says so; refused: the RTU has come meanwhile.
+void TargetLink::establish() {
+  static_cast<void>(cm_.id().notify(verbs::AsyncEventType::CommunicationEstablished));
 }
 
 void TargetLink::handle_message(weft::iser::ReceiveBuffer& buffer, ByteSpan octets,

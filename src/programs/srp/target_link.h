@@ -68,6 +68,8 @@ class TargetLink final : public weft::srp::TargetConnection, private weft::iser:
   void handle_room() override { flush(); }
   void handle_drained() override;
   void handle_cm(const core::RdmaCmEvent& event);
+  static void handle_qp_event(const core::Event& event, void* link);
+  void establish();
   void disconnect();
   template <class Tell>
   void tell(Tell to);
@@ -91,6 +93,7 @@ class TargetLink final : public weft::srp::TargetConnection, private weft::iser:
   bool marker_is_due_{};
   core::Work linger_work_;  // DREQ, when what was to be sent before it is not
   core::Work close_work_;   // what fails inside a call is told later
+  core::Work establish_work_;
 };
 
 }  // namespace weft::programs::srp

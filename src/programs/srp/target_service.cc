@@ -70,8 +70,9 @@ Result<void> TargetService::open(const iscsi::Configuration& configuration,
   });
   tell_management();
   for (std::uint8_t port = 1; port <= host_->device().port_count(); ++port) {
-    management_->add_port(std::string{host_->device().name()}, port);
+    management_->refresh_port(std::string{host_->device().name()}, port);
   }
+  device_events_ = std::make_unique<DeviceEvents>(*this);
   signals_.add(SIGTERM);
   signals_.add(SIGINT);
   signals_.add(SIGHUP);
@@ -83,6 +84,7 @@ TargetService::~TargetService() {
   if (host_ == nullptr) {
     return;
   }
+  device_events_.reset();
   management_.reset();
   listeners_.clear();
   if (accept_work_ != nullptr) {
@@ -103,6 +105,23 @@ TargetService::~TargetService() {
   if (pd_ != nullptr) {
     const auto gone = core::deallocate_pd(*pd_);
     WEFT_ASSERT(gone, "everything inside was a connection's");
+  }
+}
+
+void TargetService::handle_device_event(const core::Event& event) {
+  switch (action_of(event.type)) {
+    case TargetEventAction::RefreshPort:
+      management_->refresh_port(std::string{host_->device().name()}, event.port.value());
+      break;
+    case TargetEventAction::Report:
+      host_->environment().log(core::LogLevel::Warning,
+                               fmt::format("{}: asynchronous event {}", host_->device().name(),
+                                           static_cast<unsigned>(event.type)));
+      break;
+    case TargetEventAction::Ignore:
+    case TargetEventAction::Establish:
+    case TargetEventAction::Close:
+      break;  // of QPs: TargetLink has them
   }
 }
 

@@ -14,11 +14,13 @@
 
 #include "base/result.h"
 #include "core/cm/rdma_cm.h"
+#include "core/events.h"
 #include "core/work.h"
 #include "programs/iscsi/configuration.h"
 #include "programs/iscsi/file_device.h"
 #include "programs/rdma/host.h"
 #include "programs/srp/device_management.h"
+#include "programs/srp/target_events.h"
 #include "programs/srp/target_link.h"
 #include "programs/srp/target_node.h"
 
@@ -52,6 +54,20 @@ class TargetService final : private core::RdmaCmHandler {
     verbs::ConnectionParameters offered;
   };
 
+  /// From its making to its end (R-SRPT-3).
+  class DeviceEvents final : public core::EventHandler {
+   public:
+    explicit DeviceEvents(TargetService& service)
+        : EventHandler(service.host_->device()), service_(service) {
+      core::register_event_handler(*this);
+    }
+    ~DeviceEvents() override { core::unregister_event_handler(*this); }
+    void handle(const core::Event& event) override { service_.handle_device_event(event); }
+
+   private:
+    TargetService& service_;
+  };
+
   TargetService() = default;
   Result<void> open(const iscsi::Configuration& configuration, const std::string& device);
   Result<void> add(const iscsi::TargetConfiguration& target);
@@ -64,6 +80,7 @@ class TargetService final : private core::RdmaCmHandler {
   [[nodiscard]] TargetNode* node_of(const weft::srp::LoginRequest& request);
   void collect();
   void tell_management();
+  void handle_device_event(const core::Event& event);
   void await_signal();
   void reload();
   void remove(Nodes::iterator node);
@@ -86,6 +103,7 @@ class TargetService final : private core::RdmaCmHandler {
   std::vector<std::unique_ptr<core::RdmaCmId>> listeners_;
   std::uint64_t service_id_{};  // that device management tells
   std::unique_ptr<DeviceManagement> management_;
+  std::unique_ptr<DeviceEvents> device_events_;
 };
 
 }  // namespace weft::programs::srp

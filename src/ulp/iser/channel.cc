@@ -36,6 +36,8 @@ Result<std::unique_ptr<Channel>> Channel::create(core::Pd& pd, const ChannelOpti
     init.flags = core::QpCreateFlag::IntegrityEnabled;
   }
   init.caller = options.caller;
+  init.event_handler = options.qp_event;
+  init.context = options.qp_context;
   const auto made = core::create_qp(pd, init);
   if (!made) {
     return std::unexpected(made.error());

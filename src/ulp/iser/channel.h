@@ -54,6 +54,8 @@ struct ChannelOptions {
   std::uint32_t signal_interval{1};
   bool has_integrity{};  ///< registers regions with protection information
   const char* caller{"iser"};
+  core::ObjectEventHandler qp_event{};  ///< of the QP's asynchronous events: it must not sleep
+  void* qp_context{};
 };
 
 /// One thread: that of its completions.
