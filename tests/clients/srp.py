@@ -70,19 +70,22 @@ class Target:
 
 @contextlib.contextmanager
 def storage_daemon(folder, nbd, size):
-    """The path of a file that is the disk behind `nbd`, by FUSE, for the length of a with block."""
+    """The path of a file that is the disk behind `nbd`, by FUSE, for the length of a with block. As root the mount is the daemon's own, which other
+    tests of this machine do not see."""
     path = pathlib.Path(folder) / "fuse"
     path.touch()
-    child = subprocess.Popen(["qemu-storage-daemon", "--blockdev", f"driver=nbd,node-name=disk,server.type=unix,server.path={nbd.partition('socket=')[2]}",
+    apart = ["unshare", "--mount"] if os.geteuid() == 0 else []
+    child = subprocess.Popen([*apart, "qemu-storage-daemon", "--blockdev", f"driver=nbd,node-name=disk,server.type=unix,server.path={nbd.partition('socket=')[2]}",
                               "--export", f"type=fuse,id=file,node-name=disk,mountpoint={path},writable=on"], stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    seen = pathlib.Path(f"/proc/{child.pid}/root{path}")
     try:
         deadline = time.monotonic() + READY_SECONDS
-        while path.stat().st_size != size:
+        while seen.stat().st_size != size:
             if child.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError("no file by FUSE: " + (child.stdout.read() if child.poll() is not None else "it does not appear"))
             time.sleep(0.02)
-        yield str(path)
+        yield str(seen)
     finally:
         weft_clients.end(child)
         child.stdout.close()
