@@ -1,17 +1,17 @@
 #include "programs/net/addresses.h"
 
-#include <cstdint>
-
 namespace weft::programs::net {
 namespace {
 
-// Policy: 1b is in the signature of IPoIB's groups, too (RFC 4391 §4).
 constexpr std::uint32_t kByPosition = 0x7F4D'0000;  // 127.77.0.0/16
-constexpr std::uint32_t kIpv4 = 0x0A4D'0000;        // 10.77.0.0/16
 constexpr std::uint64_t kUniqueLocalByPosition = 0xFD77'0000'0000'0000;
-constexpr std::uint64_t kUniqueLocal = 0xFD77'001B'0000'0000;
 constexpr std::uint64_t kLinkLocal = 0xFE80'0000'0000'0000;
-constexpr std::uint64_t kLinkLocalId = 0x1B00'0000'0000'0000;
+
+// Policy: 1b is in the signature of IPoIB's groups, too (RFC 4391 §4).
+constexpr AddressPrefixes kIb0{.interface = "ib0",
+                               .ipv4 = 0x0A4D'0000,  // 10.77.0.0/16
+                               .unique_local = 0xFD77'001B'0000'0000,
+                               .link_local_interface = 0x1B00'0000'0000'0000};
 
 [[nodiscard]] std::uint64_t half(const IpAddress& address, std::size_t first) {
   std::uint64_t value = 0;
@@ -23,23 +23,45 @@ constexpr std::uint64_t kLinkLocalId = 0x1B00'0000'0000'0000;
 
 }  // namespace
 
-Result<std::vector<InterfaceAddress>> ib0_addresses(std::span<const IpAddress> of_eth0) {
+Result<std::vector<InterfaceAddress>> addresses_by_position(const AddressPrefixes& prefixes,
+                                                            std::span<const IpAddress> of_eth0) {
   std::vector<InterfaceAddress> addresses;
   for (const IpAddress& address : of_eth0) {
     if (address.is_v4() && address.v4_number() >> 16 == kByPosition >> 16) {
-      addresses.push_back({IpAddress::v4(kIpv4 | (address.v4_number() & 0xFFFF)), 16});
+      addresses.push_back({IpAddress::v4(prefixes.ipv4 | (address.v4_number() & 0xFFFF)), 16});
     } else if (address.is_v6() && half(address, 0) == kUniqueLocalByPosition &&
                half(address, 8) >> 48 == 0) {
-      addresses.push_back({IpAddress::v6(kUniqueLocal, half(address, 8)), 64});
-      addresses.push_back({IpAddress::v6(kLinkLocal, kLinkLocalId | half(address, 8)), 64});
+      addresses.push_back({IpAddress::v6(prefixes.unique_local, half(address, 8)), 64});
+      if (prefixes.link_local_interface != 0) {
+        addresses.push_back(
+            {IpAddress::v6(kLinkLocal, prefixes.link_local_interface | half(address, 8)), 64});
+      }
     }
   }
   if (addresses.empty()) {
     return fail(ErrorCode::NotFound,
-                "eth0 has neither 127.77.x.y nor fd77::n, from which addresses of ib0 follow: "
-                "--address says which it is to have");
+                "eth0 has neither 127.77.x.y nor fd77::n, from which addresses of {} follow: "
+                "--address says which it is to have",
+                prefixes.interface);
   }
   return addresses;
+}
+
+Result<std::vector<InterfaceAddress>> parse_interface_addresses(
+    std::span<const std::string> texts) {
+  std::vector<InterfaceAddress> addresses;
+  for (const std::string& text : texts) {
+    const auto address = parse_interface_address(text);
+    if (!address) {
+      return std::unexpected(address.error());
+    }
+    addresses.push_back(*address);
+  }
+  return addresses;
+}
+
+Result<std::vector<InterfaceAddress>> ib0_addresses(std::span<const IpAddress> of_eth0) {
+  return addresses_by_position(kIb0, of_eth0);
 }
 
 }  // namespace weft::programs::net

@@ -3,13 +3,33 @@
 // Which addresses a host's IPoIB interface has, by a formula, so that they need no file: those of
 // eth0 with other prefixes. Pure.
 
+#include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ip_address.h"
 #include "base/result.h"
 
 namespace weft::programs::net {
+
+/// What an interface has in place of eth0's prefixes 127.77/16 and fd77::/64.
+struct AddressPrefixes {
+  std::string_view interface;
+  std::uint32_t ipv4{};          ///< its upper half, the other is 0
+  std::uint64_t unique_local{};  ///< of a /64
+  std::uint64_t
+      link_local_interface{};  ///< upper bits of the interface identifier; 0: the kernel's
+};
+
+/// Of eth0's addresses 127.77.x.y and fd77::n: with those prefixes. NotFound: eth0 has neither.
+[[nodiscard]] Result<std::vector<InterfaceAddress>> addresses_by_position(
+    const AddressPrefixes& prefixes, std::span<const IpAddress> of_eth0);
+
+/// Those that are given, as 10.77.0.1/16. InvalidArgument: one is none.
+[[nodiscard]] Result<std::vector<InterfaceAddress>> parse_interface_addresses(
+    std::span<const std::string> texts);
 
 /// Of eth0's addresses 127.77.x.y and fd77::n: 10.77.x.y/16, fd77:1b::n/64 and the link-local
 /// fe80::1b00:0:0:n, which others than the port's own (fabric/addresses.h) since RDMA-CM's resolver

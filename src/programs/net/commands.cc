@@ -23,18 +23,8 @@ constexpr Duration kAskWithin = Duration::seconds(5);  // policy
 }
 
 [[nodiscard]] Result<std::vector<InterfaceAddress>> addresses_for(const HostsOptions& options) {
-  if (options.addresses.empty()) {
-    return ib0_addresses(addresses_of("eth0"));
-  }
-  std::vector<InterfaceAddress> addresses;
-  for (const std::string& text : options.addresses) {
-    const auto address = parse_interface_address(text);
-    if (!address) {
-      return std::unexpected(address.error());
-    }
-    addresses.push_back(*address);
-  }
-  return addresses;
+  return options.addresses.empty() ? ib0_addresses(addresses_of("eth0"))
+                                   : parse_interface_addresses(options.addresses);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "programs/host/background.h"
 #include "programs/host/control.h"
 #include "programs/host/on_host.h"
+#include "programs/net/addresses.h"
 #include "programs/net/host_interface.h"
 #include "programs/vnic/addresses.h"
 #include "programs/vnic/service.h"
@@ -25,18 +26,8 @@ constexpr Duration kAskWithin = Duration::seconds(5);  // policy
 }
 
 [[nodiscard]] Result<std::vector<InterfaceAddress>> addresses_for(const HostsOptions& options) {
-  if (options.addresses.empty()) {
-    return opa0_addresses(net::addresses_of("eth0"));
-  }
-  std::vector<InterfaceAddress> addresses;
-  for (const std::string& text : options.addresses) {
-    const auto address = parse_interface_address(text);
-    if (!address) {
-      return std::unexpected(address.error());
-    }
-    addresses.push_back(*address);
-  }
-  return addresses;
+  return options.addresses.empty() ? opa0_addresses(net::addresses_of("eth0"))
+                                   : net::parse_interface_addresses(options.addresses);
 }
 
 }  // namespace
