@@ -68,13 +68,13 @@ include(weft_precompile)
 include(weft_join_sources)
 
 # weft_room(NAME [DEPS room...] [LIBS library...] [TEST_LIBS library...] [PRECOMPILE header...] [LIVE_TESTS suite...]
-#           [OPTIMIZED_TESTS] [APART])
+#           [OPTIMIZED_TESTS] [COMMANDS] [APART])
 # The library weft_NAME holds every .cc of this folder but the tests, fuzzers and benchmarks. DEPS are the rooms that it
 # may include, LIBS are libraries from outside. tests of the room become weft_NAME_test. LIVE_TESTS are the suites, as
 # patterns of --gtest_filter, that run threads, processes or a daemon. OPTIMIZED_TESTS: the tests themselves do long work.
-# APART: the sources cannot share one translation unit (weft_join_sources.cmake).
+# COMMANDS: what a command does once, built as tests are. APART: the sources cannot share one translation unit (weft_join_sources.cmake).
 function(weft_room name)
-  cmake_parse_arguments(ROOM "OPTIMIZED_TESTS;APART" "" "DEPS;LIBS;TEST_LIBS;PRECOMPILE;LIVE_TESTS" ${ARGN})
+  cmake_parse_arguments(ROOM "OPTIMIZED_TESTS;COMMANDS;APART" "" "DEPS;LIBS;TEST_LIBS;PRECOMPILE;LIVE_TESTS" ${ARGN})
   # A room's folders are its own, but for `testing`, which is another room.
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS *.h)
@@ -95,6 +95,10 @@ function(weft_room name)
     add_library(weft_${name} STATIC ${sources} ${headers})
     target_link_libraries(weft_${name} PUBLIC weft_options ${ROOM_DEPS} ${ROOM_LIBS})
     weft_compile_across(weft_${name} ${name})
+    if(ROOM_COMMANDS)
+      target_compile_options(weft_${name} PRIVATE ${WEFT_TEST_OPTIMIZATION})
+      set_target_properties(weft_${name} PROPERTIES WEFT_COMMANDS ON)
+    endif()
     weft_precompile(weft_${name} ${ROOM_PRECOMPILE})
   else()
     add_library(weft_${name} INTERFACE)
@@ -111,6 +115,12 @@ function(weft_room name)
   foreach(fuzzer ${fuzzers})
     weft_fuzzer(${name} ${fuzzer})
   endforeach()
+endfunction()
+
+# weft_program(TARGET SOURCE): the program of a room of commands. CLI11 is compiled in each, for ten seconds where it is optimised.
+function(weft_program target source)
+  add_executable(${target} ${source})
+  target_compile_options(${target} PRIVATE ${WEFT_TEST_OPTIMIZATION})
 endfunction()
 
 # weft_discover_tests(TARGET PREFIX [LIVE pattern...]): every test of the program becomes PREFIX.Suite.Case; those that match a

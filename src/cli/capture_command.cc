@@ -171,10 +171,10 @@ Result<void> CaptureSession::handle_messages() {
       ended_ = received.error().code == ErrorCode::Refused;
       return {};
     }
-    if (const auto* refused = std::get_if<uabi::Refused>(&received->message)) {
+    if (const auto* refused = received->message.get_if<uabi::Refused>()) {
       return fail(ErrorCode::Refused, "{}", refused->reason);
     }
-    if (std::holds_alternative<uabi::CaptureSource>(received->message)) {
+    if (received->message.holds<uabi::CaptureSource>()) {
       constexpr std::size_t kBytes = ring::ring_bytes(host::kTapRingCapacity);
       auto memory =
           os::map_shared(received->descriptors[0], os::Protection::ReadWrite, kBytes, kBytes);
@@ -184,7 +184,7 @@ Result<void> CaptureSession::handle_messages() {
         source.memory = std::move(*memory);
       }
     }
-    if (std::holds_alternative<uabi::CaptureLive>(received->message)) {
+    if (received->message.holds<uabi::CaptureLive>()) {
       file_ = std::make_unique<CaptureFile>(options_.path);
       if (!file_->is_open()) {
         return fail(ErrorCode::Io, "{}: {}", options_.path, file_->error());

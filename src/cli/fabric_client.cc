@@ -58,10 +58,10 @@ Result<std::string> ask(const std::string& named, const uabi::Message& message) 
     if (!received) {
       return std::unexpected(received.error());
     }
-    if (const auto* refused = std::get_if<uabi::Refused>(&received->message)) {
+    if (const auto* refused = received->message.get_if<uabi::Refused>()) {
       return fail(ErrorCode::Refused, "{}", refused->reason);
     }
-    if (const auto* text = std::get_if<uabi::Text>(&received->message)) {
+    if (const auto* text = received->message.get_if<uabi::Text>()) {
       answer += text->text;
       if (text->is_last) {
         return answer;

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <variant>
 
 #include "cli/commands.h"
 #include "cli/daemon_process.h"
@@ -66,7 +65,7 @@ int down(const std::string& named) {
       }
       return print_error(received.error());
     }
-    if (const auto* text = std::get_if<uabi::Text>(&received->message)) {
+    if (const auto* text = received->message.get_if<uabi::Text>()) {
       ended = text->text;
     }
   }

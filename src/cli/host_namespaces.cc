@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <span>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "cli/fabric_client.h"
@@ -67,7 +66,7 @@ class NamespaceRequest {
       if (!received) {
         return std::unexpected(std::move(received.error()));
       }
-      if (std::holds_alternative<uabi::HostKept>(received->message)) {
+      if (received->message.holds<uabi::HostKept>()) {
         return std::move(received->descriptors);
       }
       if (auto made = make_wanted(std::move(*received)); !made) {
@@ -78,13 +77,13 @@ class NamespaceRequest {
   }
 
   [[nodiscard]] Result<void> make_wanted(host::Received received) {
-    if (const auto* refused = std::get_if<uabi::Refused>(&received.message)) {
+    if (const auto* refused = received.message.get_if<uabi::Refused>()) {
       return fail(ErrorCode::Refused, "{}", refused->reason);
     }
-    if (std::holds_alternative<uabi::FabricWanted>(received.message)) {
+    if (received.message.holds<uabi::FabricWanted>()) {
       return make_fabric();
     }
-    if (const auto* wanted = std::get_if<uabi::HostWanted>(&received.message)) {
+    if (const auto* wanted = received.message.get_if<uabi::HostWanted>()) {
       return make_host(wanted->plan, std::move(received.descriptors));
     }
     return fail(ErrorCode::Io, "the fabric's daemon answers something else");

@@ -109,14 +109,14 @@ void Client::charge_parts(std::int64_t parts) { requester_->budget.charge(parts,
 /// message that `message` supersedes. The new content takes the old one's place in the queue, so
 /// that the order relative to others, such as Briefed, is kept. Null if there is none.
 Client::Outgoing* Client::superseded(const uabi::Message& message) {
-  const auto* const group = std::get_if<uabi::GroupMembers>(&message);
-  if (group == nullptr && !std::holds_alternative<uabi::TablesChanged>(message)) {
+  const auto* const group = message.get_if<uabi::GroupMembers>();
+  if (group == nullptr && !message.holds<uabi::TablesChanged>()) {
     return nullptr;
   }
   const auto old = std::ranges::find_if(queue_, [&](const Outgoing& waiting) {
-    const auto* const old_group = std::get_if<uabi::GroupMembers>(&waiting.message);
+    const auto* const old_group = waiting.message.get_if<uabi::GroupMembers>();
     return group != nullptr ? old_group != nullptr && old_group->mlid == group->mlid
-                            : std::holds_alternative<uabi::TablesChanged>(waiting.message);
+                            : waiting.message.holds<uabi::TablesChanged>();
   });
   return old != queue_.end() ? &*old : nullptr;
 }

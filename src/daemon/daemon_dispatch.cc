@@ -10,7 +10,6 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "daemon/daemon_impl.h"
 #include "uabi/directions.h"
@@ -65,23 +64,11 @@ template <std::size_t kCount>
   return taken;
 }
 
-/// The message's number in uabi::Message.
-template <class Message, std::size_t kFrom = 0>
-[[nodiscard]] consteval std::size_t number_of() {
-  if constexpr (std::is_same_v<std::variant_alternative_t<kFrom, uabi::Message>, Message>) {
-    return kFrom;
-  } else {
-    return number_of<Message, kFrom + 1>();
-  }
-}
-
-constexpr std::size_t kMessages = std::variant_size_v<uabi::Message>;
-
 }  // namespace
 
 struct Daemon::Impl::Dispatch {
   struct Row {
-    std::size_t message{};  // its number in uabi::Message
+    std::size_t message{};  // its index in uabi::Message
     Sender sender{};
     std::int64_t cost{};
     void (*handle)(Impl& daemon, Client& client, host::Received& received){};
@@ -93,11 +80,11 @@ struct Daemon::Impl::Dispatch {
     using Message = typename Handler::Message;
     static_assert(Handler::kDescriptors == uabi::kDescriptorsOf<Message>,
                   "a handler takes the descriptors that come with its message");
-    return {.message = number_of<Message>(),
+    return {.message = uabi::Message::kIndexOf<Message>,
             .sender = sender,
             .cost = cost,
             .handle = [](Impl& daemon, Client& client, host::Received& received) {
-              auto& message = *std::get_if<Message>(&received.message);
+              auto& message = *received.message.get_if<Message>();
               if constexpr (Handler::kDescriptors == 0) {
                 (daemon.*kHandler)(client, std::move(message));
               } else if constexpr (Handler::kDescriptors == 1) {
@@ -149,7 +136,7 @@ struct Daemon::Impl::Dispatch {
   }
 
   static const std::array<Row, uabi::FromClients::kSize> kRows;
-  static const std::array<const Row*, kMessages> kRowOf;
+  static const std::array<const Row*, uabi::Message::kCount> kRowOf;
 };
 
 constexpr std::array<Daemon::Impl::Dispatch::Row, uabi::FromClients::kSize>
@@ -221,20 +208,20 @@ constexpr std::array<Daemon::Impl::Dispatch::Row, uabi::FromClients::kSize>
 
 /// By the message's number; null: the daemon's own, which no client may send. That each message of
 /// a client has exactly one row is proved here.
-constexpr std::array<const Daemon::Impl::Dispatch::Row*, kMessages> Daemon::Impl::Dispatch::kRowOf =
-    []<std::size_t... kNumbers>(std::index_sequence<kNumbers...> /*all*/) {
-      static_assert(
-          (std::cmp_equal(
-               std::ranges::count(kRows, kNumbers, &Row::message),
-               uabi::FromClients::kCount<std::variant_alternative_t<kNumbers, uabi::Message>>) &&
-           ...),
-          "each message that a client may send has exactly one row, and no other has");
-      std::array<const Row*, kMessages> rows{};
+constexpr std::array<const Daemon::Impl::Dispatch::Row*, uabi::Message::kCount>
+    Daemon::Impl::Dispatch::kRowOf = [] {
+      static_assert(uabi::Message::all_kinds([]<class Each>(std::type_identity<Each> /*kind*/) {
+                      return std::cmp_equal(
+                          std::ranges::count(kRows, uabi::Message::kIndexOf<Each>, &Row::message),
+                          uabi::FromClients::kCount<Each>);
+                    }),
+                    "each message that a client may send has exactly one row, and no other has");
+      std::array<const Row*, uabi::Message::kCount> rows{};
       for (const Row& each : kRows) {
         rows[each.message] = &each;
       }
       return rows;
-    }(std::make_index_sequence<kMessages>{});
+    }();
 
 void Daemon::Impl::handle(Client& client, host::Received received) {
   const Dispatch::Row* const row = Dispatch::kRowOf.at(received.message.index());

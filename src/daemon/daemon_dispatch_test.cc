@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "daemon/testing/live_fabric.h"
@@ -34,7 +33,7 @@ class RequestTable : public ::testing::Test {
   /// What the daemon refuses the connection's end with; empty: something else came.
   static std::string refusal(const host::ControlSocket& socket) {
     const auto answer = socket.receive(Duration::seconds(10));
-    const auto* const refused = answer ? std::get_if<uabi::Refused>(&answer->message) : nullptr;
+    const auto* const refused = answer ? answer->message.get_if<uabi::Refused>() : nullptr;
     return refused != nullptr ? refused->reason : "";
   }
   [[nodiscard]] std::string refusal_of(const uabi::Message& message) const {
@@ -91,7 +90,7 @@ TEST_F(RequestTable, RefusesACommandsRequestsOfAProgramAtItsHost) {
     const auto socket = connected();
     ASSERT_TRUE(send(socket, uabi::Hello{.host = "h1"}));
     auto answer = socket.receive(Duration::seconds(10));
-    while (answer && !std::holds_alternative<uabi::InitialStateSent>(answer->message)) {
+    while (answer && !answer->message.holds<uabi::InitialStateSent>()) {
       answer = socket.receive(Duration::seconds(10));
     }
     ASSERT_TRUE(answer) << answer.error().reason;
@@ -108,7 +107,7 @@ TEST_F(RequestTable, RefusesASecondChannelOnOneConnection) {
   ASSERT_TRUE(send(socket, open));
   const auto opened = socket.receive(Duration::seconds(10));
   ASSERT_TRUE(opened);
-  EXPECT_TRUE(std::holds_alternative<uabi::RdmaCmOpened>(opened->message));
+  EXPECT_TRUE(opened->message.holds<uabi::RdmaCmOpened>());
   ASSERT_TRUE(send(socket, open));
   EXPECT_NE(refusal(socket).find("has a channel already"), std::string::npos);
 }

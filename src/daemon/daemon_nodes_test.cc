@@ -31,7 +31,7 @@ std::string change(const LiveFabric& fabric, std::string text) {
   if (!received) {
     return received.error().reason;
   }
-  const auto* const refused = std::get_if<uabi::Refused>(&received->message);
+  const auto* const refused = received->message.get_if<uabi::Refused>();
   return refused == nullptr ? "" : refused->reason;
 }
 

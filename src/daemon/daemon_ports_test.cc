@@ -34,10 +34,10 @@ std::string ask(const LiveFabric& fabric, const uabi::Message& message) {
       ADD_FAILURE() << received.error().reason;
       return answer;
     }
-    if (const auto* refused = std::get_if<uabi::Refused>(&received->message)) {
+    if (const auto* refused = received->message.get_if<uabi::Refused>()) {
       return refused->reason;
     }
-    if (const auto* text = std::get_if<uabi::Text>(&received->message)) {
+    if (const auto* text = received->message.get_if<uabi::Text>()) {
       answer += text->text;
       if (text->is_last) {
         return answer;

@@ -418,7 +418,7 @@ std::string refusal_of(const LiveFabric& fabric, const uabi::Message& message) {
   EXPECT_TRUE(socket->send(message));
   const auto answer = socket->receive(Duration::seconds(10));
   EXPECT_TRUE(answer);
-  const auto* const refused = answer ? std::get_if<uabi::Refused>(&answer->message) : nullptr;
+  const auto* const refused = answer ? answer->message.get_if<uabi::Refused>() : nullptr;
   EXPECT_NE(refused, nullptr);
   EXPECT_EQ(socket->receive(Duration::seconds(10)).error().code, ErrorCode::Refused);
   return refused != nullptr ? refused->reason : "";
@@ -453,7 +453,7 @@ TEST(Daemon, LogsWhatOneProgramSaysOfAnotherAndWhoSaidIt) {
       .peer = {0, 700}
   }));
   Result<host::Received> answer = socket->receive(Duration::seconds(10));
-  while (answer && !std::holds_alternative<uabi::NoSuchProcess>(answer->message)) {
+  while (answer && !answer->message.holds<uabi::NoSuchProcess>()) {
     answer = socket->receive(Duration::seconds(10));
   }
   ASSERT_TRUE(answer) << answer.error().reason;

@@ -65,10 +65,10 @@ std::string ask(const LiveFabric& fabric, const uabi::Message& message) {
       ADD_FAILURE() << received.error().reason;
       return answer;
     }
-    if (const auto* refused = std::get_if<uabi::Refused>(&received->message)) {
+    if (const auto* refused = received->message.get_if<uabi::Refused>()) {
       return refused->reason;
     }
-    const auto& text = std::get<uabi::Text>(received->message);
+    const auto& text = received->message.get<uabi::Text>();
     answer += text.text;
     if (text.is_last) {
       return answer;
@@ -494,7 +494,7 @@ class Tap {
     EXPECT_TRUE(socket_.send(uabi::StartCapture{.port = port}));
     while (true) {
       auto received = socket_.receive(kWaitLimit);
-      if (!received || std::holds_alternative<uabi::CaptureLive>(received->message)) {
+      if (!received || received->message.holds<uabi::CaptureLive>()) {
         EXPECT_TRUE(received);
         return;
       }

@@ -52,10 +52,11 @@ class HostsAsNamespaces : public ::testing::Test {
     EXPECT_TRUE(socket.send(request, descriptors));
     auto received = socket.receive(kWaitLimit);
     EXPECT_TRUE(received) << received.error().reason;
-    return received ? std::move(*received) : host::Received{};
+    return received ? std::move(*received)
+                    : host::Received{.message = uabi::Hello{}, .descriptors = {}};
   }
   [[nodiscard]] static std::string refusal(const host::Received& received) {
-    const auto* const refused = std::get_if<uabi::Refused>(&received.message);
+    const auto* const refused = received.message.get_if<uabi::Refused>();
     return refused != nullptr ? refused->reason : "";
   }
   [[nodiscard]] static os::NamespaceId id_of(const host::Received& received, std::size_t which,
@@ -77,7 +78,7 @@ class HostsAsNamespaces : public ::testing::Test {
   }
   [[nodiscard]] host::Received make_host(const host::ControlSocket& socket, std::string host,
                                          host::Received wanted) const {
-    const auto& plan = std::get<uabi::HostWanted>(wanted.message).plan;
+    const auto& plan = wanted.message.get<uabi::HostWanted>().plan;
     const namespaces::FabricNamespaces fabric{.user = std::move(wanted.descriptors[0]),
                                               .hub = std::move(wanted.descriptors[1])};
     const auto made = namespaces::make_host_namespaces(fabric, {.name = host,
@@ -98,13 +99,13 @@ class HostsAsNamespaces : public ::testing::Test {
                             sighandler_t on_sigterm = SIG_DFL) const {
     const auto socket = connected();
     host::Received kept = ask(socket, host);
-    if (std::holds_alternative<uabi::FabricWanted>(kept.message)) {
+    if (kept.message.holds<uabi::FabricWanted>()) {
       kept = make_fabric(socket, host);
     }
-    if (std::holds_alternative<uabi::HostWanted>(kept.message)) {
+    if (kept.message.holds<uabi::HostWanted>()) {
       kept = make_host(socket, host, std::move(kept));
     }
-    EXPECT_TRUE(std::holds_alternative<uabi::HostKept>(kept.message)) << refusal(kept);
+    EXPECT_TRUE(kept.message.holds<uabi::HostKept>()) << refusal(kept);
     if (kept.descriptors.size() != uabi::kHostKeptDescriptors) {
       return -1;
     }
@@ -167,18 +168,18 @@ class HostsAsNamespaces : public ::testing::Test {
 TEST_F(HostsAsNamespaces, AreMadeOnceAndGivenToWhoComesLater) {
   const auto first = connected();
   const auto second = connected();
-  EXPECT_TRUE(std::holds_alternative<uabi::FabricWanted>(ask(first, "h1").message));
-  EXPECT_TRUE(std::holds_alternative<uabi::FabricWanted>(ask(second, "h1").message));
+  EXPECT_TRUE(ask(first, "h1").message.holds<uabi::FabricWanted>());
+  EXPECT_TRUE(ask(second, "h1").message.holds<uabi::FabricWanted>());
   host::Received wanted = make_fabric(first, "h1");
-  ASSERT_TRUE(std::holds_alternative<uabi::HostWanted>(wanted.message)) << refusal(wanted);
+  ASSERT_TRUE(wanted.message.holds<uabi::HostWanted>()) << refusal(wanted);
   // Two hosts with one address on the hub: ARP would keep whichever answered first.
   ASSERT_TRUE(second.send(uabi::AskNamespaces{.version = uabi::kVersion, .host = "h1"}));
   EXPECT_FALSE(second.receive(Duration::milliseconds(50))) << "it waits for the first";
   const os::NamespaceId user = id_of(wanted, 0, os::NamespaceKind::User);
   const host::Received kept = make_host(first, "h1", std::move(wanted));
-  ASSERT_TRUE(std::holds_alternative<uabi::HostKept>(kept.message)) << refusal(kept);
+  ASSERT_TRUE(kept.message.holds<uabi::HostKept>()) << refusal(kept);
   const auto also = second.receive(kWaitLimit);
-  ASSERT_TRUE(also && std::holds_alternative<uabi::HostKept>(also->message));
+  ASSERT_TRUE(also && also->message.holds<uabi::HostKept>());
   EXPECT_EQ(id_of(*also, 0, os::NamespaceKind::User), user) << "of the one that came first";
   EXPECT_EQ(id_of(kept, 1, os::NamespaceKind::Mount), id_of(*also, 1, os::NamespaceKind::Mount));
 }
@@ -188,15 +189,15 @@ TEST_F(HostsAsNamespaces, AreMadeByTheNextIfTheirMakerDies) {
   const auto second = connected();
   host::Received wanted = ask(*first, "h1");
   wanted = make_fabric(*first, "h1");
-  const auto hub_port = std::get<uabi::HostWanted>(wanted.message).plan.hub_port;
+  const auto hub_port = wanted.message.get<uabi::HostWanted>().plan.hub_port;
   ASSERT_TRUE(second.send(uabi::AskNamespaces{.version = uabi::kVersion, .host = "h1"}));
   first.reset();
   auto mine = second.receive(kWaitLimit);
-  ASSERT_TRUE(mine && std::holds_alternative<uabi::HostWanted>(mine->message));
-  EXPECT_NE(std::get<uabi::HostWanted>(mine->message).plan.hub_port, hub_port)
+  ASSERT_TRUE(mine && mine->message.holds<uabi::HostWanted>());
+  EXPECT_NE(mine->message.get<uabi::HostWanted>().plan.hub_port, hub_port)
       << "the first may have used it";
   const host::Received kept = make_host(second, "h1", std::move(*mine));
-  EXPECT_TRUE(std::holds_alternative<uabi::HostKept>(kept.message)) << refusal(kept);
+  EXPECT_TRUE(kept.message.holds<uabi::HostKept>()) << refusal(kept);
 }
 
 TEST_F(HostsAsNamespaces, RefusesSwitchesStrangersAndForeignDescriptors) {
@@ -242,7 +243,7 @@ TEST_F(HostsAsNamespaces, TellWhoEntersTooLateThatItsHostIsGone) {
             "");
   EXPECT_EQ(read_on("h9", "/proc/sys/kernel/hostname"), "h9\n");
   const auto late = connected();
-  EXPECT_TRUE(std::holds_alternative<uabi::HostKept>(ask(late, "h9").message));
+  EXPECT_TRUE(ask(late, "h9").message.holds<uabi::HostKept>());
   ASSERT_EQ(command(uabi::ChangeNode{.version = uabi::kVersion, .change = "remove h9"}), "");
   EXPECT_THAT(refusal(ask(late, "h9")), HasSubstr("has no host or switch h9"));
 }
@@ -269,7 +270,7 @@ TEST_F(HostsAsNamespaces, EndWithTheFabric) {
   ASSERT_TRUE(socket.send(uabi::Down{}));
   const auto said = socket.receive(kWaitLimit);
   ASSERT_TRUE(said) << said.error().reason;
-  const auto* const text = std::get_if<uabi::Text>(&said->message);
+  const auto* const text = said->message.get_if<uabi::Text>();
   ASSERT_NE(text, nullptr);
   EXPECT_EQ(text->text, "2 processes on its hosts were ended, 1 of them by SIGKILL");
   int status = 0;

@@ -53,7 +53,7 @@ enum class Kind : std::uint8_t { Data, Smp, Gmp, Datagram };
   while (true) {
     const auto received = socket.receive(kWaitLimit);
     EXPECT_TRUE(received) << received.error().reason;
-    const auto* const text = received ? std::get_if<uabi::Text>(&received->message) : nullptr;
+    const auto* const text = received ? received->message.get_if<uabi::Text>() : nullptr;
     if (text == nullptr) {
       ADD_FAILURE() << "no text";
       return whole;
@@ -72,11 +72,11 @@ class UmadAsker {
     auto opened =
         ask(control_,
             uabi::OpenUmad{.version = uabi::kVersion, .node = "h1", .device = "weft0", .port = 1});
-    EXPECT_TRUE(std::holds_alternative<uabi::UmadOpened>(opened.message));
+    EXPECT_TRUE(opened.message.holds<uabi::UmadOpened>());
     mads_ = host::ControlSocket{std::move(opened.descriptors.front())};
     const auto answer =
         ask(control_, uabi::RegisterUmadAgent{.mgmt_class = class_number(), .class_version = 1});
-    agent_ = std::get<uabi::UmadAnswer>(answer.message).agent;
+    agent_ = answer.message.get<uabi::UmadAnswer>().agent;
   }
 
   /// For what the node is, or for the class's ClassPortInfo.
@@ -101,7 +101,7 @@ class UmadAsker {
   /// Whether an answer came, and not the request back.
   [[nodiscard]] bool is_answered() const {
     const auto received = mads_.receive(kWaitLimit);
-    const auto* const mad = received ? std::get_if<uabi::UmadMad>(&received->message) : nullptr;
+    const auto* const mad = received ? received->message.get_if<uabi::UmadMad>() : nullptr;
     return mad != nullptr && mad->header.status == 0;
   }
 
@@ -162,11 +162,10 @@ class PacketsOnLinks : public ::testing::TestWithParam<Kind> {
               ask(*resolver, uabi::CreateRdmaCmId{.port_space = 0x0106, .qp_type = 2});
           uabi::RdmaCmAddress h2{.family = uabi::RdmaCmFamily::Ip4, .port = 7};
           h2.octets = {std::byte{127}, std::byte{77}, std::byte{0}, std::byte{2}};
-          static_cast<void>(
-              ask(*resolver,
-                  uabi::ResolveRdmaCmAddress{.id = std::get<uabi::RdmaCmAnswer>(made.message).value,
-                                             .destination = h2,
-                                             .timeout_ms = 2'000}));
+          static_cast<void>(ask(*resolver, uabi::ResolveRdmaCmAddress{
+                                               .id = made.message.get<uabi::RdmaCmAnswer>().value,
+                                               .destination = h2,
+                                               .timeout_ms = 2'000}));
         }
         break;
     }

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <thread>
-#include <variant>
 
 #include "daemon/testing/live_program.h"
 #include "host/control_socket.h"
@@ -154,7 +153,7 @@ void add_fault(const LiveFabric& fabric, std::string rule) {
   ASSERT_TRUE(socket->send(uabi::AddFault{.rule = std::move(rule)}));
   const auto answer = socket->receive(Duration::seconds(20));
   ASSERT_TRUE(answer);
-  ASSERT_TRUE(std::holds_alternative<uabi::Text>(answer->message));
+  ASSERT_TRUE(answer->message.holds<uabi::Text>());
 }
 
 TEST(LivePathMigration, OutlivesALinkThatGoesDown) {

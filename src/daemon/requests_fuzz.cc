@@ -71,7 +71,7 @@ class Desk {
       leave(program);
       return;
     }
-    std::visit([&](const auto& request) { apply(program, request); }, *message);
+    message->visit([&](const auto& request) { apply(program, request); });
     require(offences_.all().size() <= Offences::kMax + 1);
   }
 
@@ -368,9 +368,9 @@ void repair_fabric() {
   // Excludes RDMA-CM messages and those of the daemon, which are refused by their type.
   constexpr std::size_t kFirst = uabi::testing::kKindOf<uabi::OpenRdmaCm>;
   constexpr std::size_t kLast = uabi::testing::kKindOf<uabi::NoRdmaCmEvent>;
-  std::size_t kind = random.below(std::variant_size_v<uabi::Message>);
+  std::size_t kind = random.below(uabi::Message::kCount);
   while (kind >= kFirst && kind <= kLast && random.chance(15, 16)) {
-    kind = random.below(std::variant_size_v<uabi::Message>);
+    kind = random.below(uabi::Message::kCount);
   }
   return {.head = {static_cast<std::uint8_t>(random.below(3))},
           .message = uabi::testing::sample_octets(kind, random)};

@@ -10,7 +10,6 @@
 #include <mutex>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "base/process_slot.h"
 #include "daemon/testing/live_program.h"
@@ -218,11 +217,11 @@ class LyingMember {
       : socket_(*host::ControlSocket::connect(
             os::control_path(fabric.on("h2").run, fabric.on("h2").fabric))) {
     EXPECT_TRUE(socket_.send(uabi::Hello{.host = "h2"}));
-    self_ = std::get<uabi::Welcome>(add_reported<uabi::Welcome>()).self;
+    self_ = add_reported<uabi::Welcome>().get<uabi::Welcome>().self;
     EXPECT_TRUE(socket_.send(
         uabi::OpenXrcDomain{.request = 1, .hca = 0, .creates = true, .is_exclusive = false},
         {&file, 1}));
-    domain_ = std::get<uabi::XrcDomainOpened>(add_reported<uabi::XrcDomainOpened>()).domain;
+    domain_ = add_reported<uabi::XrcDomainOpened>().get<uabi::XrcDomainOpened>().domain;
   }
   template <class Wanted>
   uabi::Message add_reported() {
@@ -232,7 +231,7 @@ class LyingMember {
         ADD_FAILURE() << received.error().reason;
         return Wanted{};
       }
-      if (std::holds_alternative<Wanted>(received->message)) {
+      if (received->message.holds<Wanted>()) {
         return received->message;
       }
     }
@@ -246,7 +245,7 @@ class LyingMember {
     question.target = target;
     question.modification = modification;
     EXPECT_TRUE(socket_.send(question));
-    const auto answer = std::get<uabi::XrcTargetAnswer>(add_reported<uabi::XrcTargetAnswer>());
+    const auto answer = add_reported<uabi::XrcTargetAnswer>().get<uabi::XrcTargetAnswer>();
     return answer.error == 0 ? "" : answer.reason;
   }
   void say(uabi::Message message) { static_cast<void>(!socket_.send(message)); }

@@ -3,7 +3,6 @@
 #include <mutex>
 #include <optional>
 #include <utility>
-#include <variant>
 
 #include "base/live_bug.h"
 #include "host/object_listing.h"
@@ -125,22 +124,19 @@ Instant ControlHandler::report_due() {
 // --- objects that several processes share
 
 void ControlHandler::handle_shared_object(const uabi::Message& message) {
-  std::visit(Overloaded{
-                 [&](const uabi::XrcDomainOpened& opened) { parts_.xrc_domains.handle(opened); },
-                 [&](const uabi::XrcRelay& relay) { handle_relay(relay); },
-                 [&](const uabi::XrcTargetRequest& request) { handle_target_request(request); },
-                 [&](const uabi::XrcTargetAnswer& answer) { parts_.peer_targets.handle(answer); },
-                 [&](const uabi::XrcTargetEvent& event) { parts_.peer_targets.handle(event); },
-                 [&](const uabi::DeviceImported& imported) { parts_.imports.handle(imported); },
-                 [&](const uabi::ObjectRequest& request) { parts_.imports.handle(request); },
-                 [&](const uabi::ObjectAnswer& answer) { parts_.imports.handle(answer); },
-                 [&](const uabi::DeviceGone& gone) { parts_.imports.handle(gone); },
-                 [&](const uabi::ListObjects& request) {
-                   list_objects(parts_.hcas, parts_.daemon, request);
-                 },
-                 [](const auto&) {},
-             },
-             message);
+  message.visit(Overloaded{
+      [&](const uabi::XrcDomainOpened& opened) { parts_.xrc_domains.handle(opened); },
+      [&](const uabi::XrcRelay& relay) { handle_relay(relay); },
+      [&](const uabi::XrcTargetRequest& request) { handle_target_request(request); },
+      [&](const uabi::XrcTargetAnswer& answer) { parts_.peer_targets.handle(answer); },
+      [&](const uabi::XrcTargetEvent& event) { parts_.peer_targets.handle(event); },
+      [&](const uabi::DeviceImported& imported) { parts_.imports.handle(imported); },
+      [&](const uabi::ObjectRequest& request) { parts_.imports.handle(request); },
+      [&](const uabi::ObjectAnswer& answer) { parts_.imports.handle(answer); },
+      [&](const uabi::DeviceGone& gone) { parts_.imports.handle(gone); },
+      [&](const uabi::ListObjects& request) { list_objects(parts_.hcas, parts_.daemon, request); },
+      [](const auto&) {},
+  });
 }
 
 void ControlHandler::handle_target_request(const uabi::XrcTargetRequest& request) {

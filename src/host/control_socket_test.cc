@@ -29,7 +29,7 @@ TEST(ControlSocket, CarriesMessagesWithTheirDescriptors) {
   ASSERT_TRUE(ends.a.send(uabi::TablesChanged{}, std::array{file->get()}));
   auto received = ends.b.receive(Duration::seconds(5));
   ASSERT_TRUE(received);
-  EXPECT_TRUE(std::holds_alternative<uabi::TablesChanged>(received->message));
+  EXPECT_TRUE(received->message.holds<uabi::TablesChanged>());
   ASSERT_EQ(received->descriptors.size(), 1U);
   EXPECT_TRUE(os::map_published(received->descriptors[0], 64));
 }

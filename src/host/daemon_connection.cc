@@ -8,7 +8,6 @@
 #include <array>
 #include <span>
 #include <utility>
-#include <variant>
 
 #include "os/block_signals.h"
 #include "os/clock.h"
@@ -52,10 +51,10 @@ Result<DaemonConnection::Attached> DaemonConnection::attach(ControlSocket socket
   if (!answer) {
     return std::unexpected(answer.error().code == ErrorCode::Refused ? gone() : answer.error());
   }
-  if (const auto* refused = std::get_if<uabi::Refused>(&answer->message)) {
+  if (const auto* refused = answer->message.get_if<uabi::Refused>()) {
     return fail(ErrorCode::Refused, "{}", refused->reason);
   }
-  const auto* welcome = std::get_if<uabi::Welcome>(&answer->message);
+  const auto* welcome = answer->message.get_if<uabi::Welcome>();
   if (welcome == nullptr || welcome->version != uabi::kVersion || welcome->self.slot == 0) {
     return fail(ErrorCode::Io, "the fabric daemon speaks another version: restart the fabric");
   }
@@ -72,7 +71,7 @@ Result<void> DaemonConnection::hear_initial_state() {
       return std::unexpected(received.error().code == ErrorCode::Refused ? gone()
                                                                          : received.error());
     }
-    if (std::holds_alternative<uabi::InitialStateSent>(received->message)) {
+    if (received->message.holds<uabi::InitialStateSent>()) {
       return {};
     }
     dispatch(std::move(*received));
@@ -187,22 +186,21 @@ bool DaemonConnection::has_record() const {
 
 void DaemonConnection::dispatch(Received received) {
   std::vector<os::UniqueFd>& descriptors = received.descriptors;
-  std::visit(Overloaded{
-                 [&](const uabi::Lane& lane) { handler_.handle_lane(lane, descriptors); },
-                 [&](const uabi::NoSuchProcess& nobody) { handler_.handle_peer_gone(nobody.peer); },
-                 [&](const uabi::LaneClosed& closed) { handler_.handle_peer_gone(closed.peer); },
-                 [&](const uabi::TablesChanged&) { handler_.handle_tables(descriptors[0]); },
-                 [&](const uabi::OpenTap& tap) { handler_.handle_tap(tap, descriptors[0]); },
-                 [&](const uabi::CloseTap& tap) { handler_.handle_tap_closed(tap); },
-                 [&](const uabi::GroupMembers& group) { handler_.handle_group(group); },
-                 [&](const uabi::GroupJoined&) { handler_.handle_group_joined(); },
-                 [&](const uabi::Refused& refused) {
-                   const std::lock_guard guard{gone_lock_};
-                   dismissal_ = refused.reason;
-                 },
-                 [&](const auto&) { handler_.handle_shared_object(received.message); },
-             },
-             received.message);
+  received.message.visit(Overloaded{
+      [&](const uabi::Lane& lane) { handler_.handle_lane(lane, descriptors); },
+      [&](const uabi::NoSuchProcess& nobody) { handler_.handle_peer_gone(nobody.peer); },
+      [&](const uabi::LaneClosed& closed) { handler_.handle_peer_gone(closed.peer); },
+      [&](const uabi::TablesChanged&) { handler_.handle_tables(descriptors[0]); },
+      [&](const uabi::OpenTap& tap) { handler_.handle_tap(tap, descriptors[0]); },
+      [&](const uabi::CloseTap& tap) { handler_.handle_tap_closed(tap); },
+      [&](const uabi::GroupMembers& group) { handler_.handle_group(group); },
+      [&](const uabi::GroupJoined&) { handler_.handle_group_joined(); },
+      [&](const uabi::Refused& refused) {
+        const std::lock_guard guard{gone_lock_};
+        dismissal_ = refused.reason;
+      },
+      [&](const auto&) { handler_.handle_shared_object(received.message); },
+  });
 }
 
 Error DaemonConnection::gone() const {

@@ -83,7 +83,7 @@ TEST_F(ConnectionToTheDaemon, IsToldWhoThisProcessIs) {
   EXPECT_EQ(connection_.self().slot, 7U);
   const auto hello = daemon_.receive();
   ASSERT_TRUE(hello);
-  EXPECT_EQ(std::get<uabi::Hello>(hello->message).host, "h1");
+  EXPECT_EQ(hello->message.get<uabi::Hello>().host, "h1");
 }
 
 TEST_F(ConnectionToTheDaemon, RefusesADaemonThatMakesItNoProcess) { EXPECT_FALSE(attach(0)); }
@@ -130,7 +130,7 @@ TEST_F(ConnectionToTheDaemon, SendsInTheOrderOfPosting) {
   for (std::uint32_t i = 1; i <= 20; ++i) {
     const auto received = daemon_.receive(Duration::seconds(10));
     ASSERT_TRUE(received);
-    EXPECT_EQ(std::get<uabi::TapReady>(received->message).capture, i);
+    EXPECT_EQ(received->message.get<uabi::TapReady>().capture, i);
   }
 }
 

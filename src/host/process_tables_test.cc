@@ -139,7 +139,7 @@ class TablesOfAProcess : public ::testing::Test {
   /// Whether the program asks for the lane to its peer.
   bool asks_for_lane(Duration wait_limit) {
     auto received = daemon_.control.receive(wait_limit);
-    const auto* const asked = received ? std::get_if<uabi::OpenLane>(&received->message) : nullptr;
+    const auto* const asked = received ? received->message.get_if<uabi::OpenLane>() : nullptr;
     return asked != nullptr &&
            asked->peer == uabi::ProcessAddress{.node = kPeerNode.value(), .slot = kPeerSlot};
   }

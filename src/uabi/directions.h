@@ -5,8 +5,6 @@
 
 #include <cstddef>
 #include <type_traits>
-#include <utility>
-#include <variant>
 
 #include "uabi/messages.h"
 
@@ -56,15 +54,11 @@ using FromDaemon = MessageList<
 /// Both ways, on the socket of an open port alone.
 using OnUmadSockets = MessageList<UmadMad, LongUmadMad>;
 
-/// True if the lists above say who sends each message; a new one has to be added to one of them.
-template <std::size_t... kIndices>
-[[nodiscard]] consteval bool directions_are_known(std::index_sequence<kIndices...> /*all*/) {
-  return ((FromClients::kCount<std::variant_alternative_t<kIndices, Message>> +
-               FromDaemon::kCount<std::variant_alternative_t<kIndices, Message>> +
-               OnUmadSockets::kCount<std::variant_alternative_t<kIndices, Message>> !=
-           0) &&
-          ...);
-}
-static_assert(directions_are_known(std::make_index_sequence<std::variant_size_v<Message>>{}));
+static_assert(Message::all_kinds([]<class Each>(std::type_identity<Each> /*kind*/) {
+                return FromClients::kCount<Each> + FromDaemon::kCount<Each> +
+                           OnUmadSockets::kCount<Each> !=
+                       0;
+              }),
+              "the lists above say who sends each message");
 
 }  // namespace weft::uabi

@@ -425,30 +425,23 @@ class Reader {
   bool failed_{};
 };
 
-template <std::size_t kIndex>
+template <class OneMessage>
 Result<Message> decode_as(ByteSpan body) {
-  std::variant_alternative_t<kIndex, Message> message;
+  OneMessage message;
   Reader reader{body};
   describe(message, reader);
   if (!reader.is_whole()) {
-    return fail(ErrorCode::Io, "control message {} of {} bytes is malformed", kIndex, body.size());
+    return fail(ErrorCode::Io, "control message {} of {} bytes is malformed",
+                Message::kIndexOf<OneMessage>, body.size());
   }
-  return Message{std::in_place_index<kIndex>, std::move(message)};
+  return Message{std::move(message)};
 }
-
-using Decoder = Result<Message> (*)(ByteSpan);
-template <std::size_t... kIndices>
-constexpr auto make_decoders(std::index_sequence<kIndices...>) {
-  return std::array<Decoder, sizeof...(kIndices)>{&decode_as<kIndices>...};
-}
-constexpr auto kDecoders = make_decoders(std::make_index_sequence<std::variant_size_v<Message>>{});
 
 }  // namespace
 
 std::size_t descriptors_of(const Message& message) {
-  return std::visit(
-      []<class OneMessage>(const OneMessage& /*message*/) { return kDescriptorsOf<OneMessage>; },
-      message);
+  return message.visit(
+      []<class OneMessage>(const OneMessage& /*message*/) { return kDescriptorsOf<OneMessage>; });
 }
 
 std::vector<std::byte> encode(const Message& message) {
@@ -456,12 +449,10 @@ std::vector<std::byte> encode(const Message& message) {
   Writer writer{bytes};
   auto type = static_cast<std::uint32_t>(message.index());
   writer(type);
-  std::visit(
-      [&](const auto& alternative) {
-        auto copy = alternative;
-        describe(copy, writer);
-      },
-      message);
+  message.visit([&](const auto& each) {
+    auto copy = each;
+    describe(copy, writer);
+  });
   WEFT_ASSERT(bytes.size() <= kMaxMessageBytes, "who makes a message keeps to its limits");
   return bytes;
 }
@@ -473,11 +464,13 @@ Result<Message> decode(ByteSpan bytes) {
                 bytes.size());
   }
   std::memcpy(&type, bytes.data(), sizeof type);
-  if (type >= kDecoders.size()) {
+  if (type >= Message::kCount) {
     return fail(ErrorCode::Io, "control message type {} is unknown: the two ends differ in version",
                 type);
   }
-  return kDecoders[type](bytes.subspan(sizeof type));
+  return Message::visit_kind(type, [&]<class OneMessage>(std::type_identity<OneMessage> /*kind*/) {
+    return decode_as<OneMessage>(bytes.subspan(sizeof type));
+  });
 }
 
 }  // namespace weft::uabi

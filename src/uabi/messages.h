@@ -15,11 +15,11 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/identifiers.h"
+#include "base/one_of.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "uabi/held_object_messages.h"
@@ -286,7 +286,7 @@ struct CaptureSource {
   ProcessAddress process;
 };
 
-using Message = std::variant<
+using Message = OneOf<
     Hello, OpenLane, JoinGroup, LeaveGroup, TapReady, ReportPeer, Welcome, Refused, Lane,
     NoSuchProcess, LaneClosed, TablesChanged, GroupMembers, OpenTap, CloseTap, Query, StartCapture,
     AddFault, ClearFaults, Down, Text, CaptureLive, CaptureSource, ListUmadDevices,

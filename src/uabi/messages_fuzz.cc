@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <span>
-#include <variant>
 
 #include "base/random.h"
 #include "uabi/testing/sample_message.h"
@@ -30,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   require(weft::uabi::descriptors_of(*message) <= weft::uabi::kMaxDescriptors);
   require(std::ranges::equal(weft::uabi::encode(*message), bytes));
-  if (const auto* report = std::get_if<weft::uabi::ReportPeer>(&*message)) {
+  if (const auto* report = message->get_if<weft::uabi::ReportPeer>()) {
     require(!weft::uabi::words(report->what).empty());
   }
   return 0;
@@ -41,8 +40,8 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
                                                std::size_t most, unsigned seed) {
   weft::Random random{seed};
   if (random.chance(1, 16)) {
-    const auto made = weft::uabi::testing::sample_octets(
-        random.below(std::variant_size_v<weft::uabi::Message>), random);
+    const auto made =
+        weft::uabi::testing::sample_octets(random.below(weft::uabi::Message::kCount), random);
     if (made.size() <= most) {
       std::ranges::copy(made, data);
       size = made.size();

@@ -334,7 +334,7 @@ std::vector<Message> one_of_each() {
 
 TEST(Messages, ComeBackAsTheyWere) {
   const std::vector<Message> messages = one_of_each();
-  ASSERT_EQ(messages.size(), std::variant_size_v<Message>);
+  ASSERT_EQ(messages.size(), Message::kCount);
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const Message& message = messages[i];
     EXPECT_EQ(message.index(), i);
@@ -370,7 +370,7 @@ TEST(Messages, NeverCrashOnForeignBytes) {
       octet = static_cast<std::byte>(random());
     }
     if (bytes.size() >= 4) {
-      bytes[0] = static_cast<std::byte>(random.below(std::variant_size_v<Message>));
+      bytes[0] = static_cast<std::byte>(random.below(Message::kCount));
       bytes[1] = bytes[2] = bytes[3] = std::byte{0};
     }
     static_cast<void>(decode(bytes));
@@ -406,7 +406,7 @@ TEST(Messages, RefuseWhatNoSenderMeans) {
   });
   ASSERT_TRUE(decode(mad));
   const auto decoded = decode(mad);
-  EXPECT_EQ(std::get<UmadMad>(*decoded).header, header_of_mad());
+  EXPECT_EQ(decoded->get<UmadMad>().header, header_of_mad());
   mad.push_back(std::byte{});
   mad[mad.size() - kMaxMadBytesInMessage - 5] = std::byte{1};  // one byte more than there may be
   EXPECT_FALSE(decode(mad));
@@ -442,7 +442,7 @@ TEST(Messages, KeepQpAttributesAsTheyWere) {
   request.modification = modification();
   const auto decoded = decode(encode(Message{request}));
   ASSERT_TRUE(decoded);
-  EXPECT_EQ(std::get<XrcTargetRequest>(*decoded).modification, modification());
+  EXPECT_EQ(decoded->get<XrcTargetRequest>().modification, modification());
 }
 
 TEST(Messages, KeepPathsAndConnectionParametersAsTheyWere) {
@@ -450,13 +450,13 @@ TEST(Messages, KeepPathsAndConnectionParametersAsTheyWere) {
       SetRdmaCmPaths{3, {path_of_route(), {}}}
   }));
   ASSERT_TRUE(paths);
-  EXPECT_EQ(std::get<SetRdmaCmPaths>(*paths).paths, (std::vector{path_of_route(), verbs::Path{}}));
+  EXPECT_EQ(paths->get<SetRdmaCmPaths>().paths, (std::vector{path_of_route(), verbs::Path{}}));
   const auto event = decode(encode(Message{
       RdmaCmEvent{.parameters = parameters_of_connection(), .address_vector = address_vector()}
   }));
   ASSERT_TRUE(event);
-  EXPECT_EQ(std::get<RdmaCmEvent>(*event).parameters, parameters_of_connection());
-  EXPECT_EQ(std::get<RdmaCmEvent>(*event).address_vector, address_vector());
+  EXPECT_EQ(event->get<RdmaCmEvent>().parameters, parameters_of_connection());
+  EXPECT_EQ(event->get<RdmaCmEvent>().address_vector, address_vector());
 }
 
 TEST(Messages, OfQpsRefuseValuesThatDoNotExist) {
@@ -537,7 +537,7 @@ TEST(Messages, OfRdmaCmRefuseWhatNoSenderMeans) {
   auto event = encode(Message{RdmaCmEvent{.status = -110}});
   const auto decoded = decode(event);
   ASSERT_TRUE(decoded);
-  EXPECT_EQ(std::get<RdmaCmEvent>(*decoded).status, -110);
+  EXPECT_EQ(decoded->get<RdmaCmEvent>().status, -110);
   event[4] = static_cast<std::byte>(verbs::RdmaCmEventType::User);
   EXPECT_TRUE(decode(event));
   event[4] = std::byte{19};  // no type of event

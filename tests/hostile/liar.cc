@@ -57,7 +57,7 @@ void Liar::attach() {
   if (!answer) {
     give_up(answer.error().reason);
   }
-  const auto* const welcome = std::get_if<uabi::Welcome>(&answer->message);
+  const auto* const welcome = answer->message.get_if<uabi::Welcome>();
   if (welcome == nullptr) {
     give_up("not welcome");
   }
@@ -104,9 +104,9 @@ void Liar::pump() {
       }
       return;
     }
-    if (const auto* lane = std::get_if<uabi::Lane>(&received->message)) {
+    if (const auto* lane = received->message.get_if<uabi::Lane>()) {
       take_lane(*lane, received->descriptors);
-    } else if (const auto* closed = std::get_if<uabi::LaneClosed>(&received->message)) {
+    } else if (const auto* closed = received->message.get_if<uabi::LaneClosed>()) {
       victims.erase(closed->peer);
     }
   }

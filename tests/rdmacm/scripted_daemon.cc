@@ -140,7 +140,7 @@ bool ScriptedDaemon::serve(Channel& channel) {
   seen_.insert_or_assign(received->message.index(), received->message);
   const auto planned = refusals_.find(received->message.index());
   const bool is_refused = planned != refusals_.end();
-  if (std::holds_alternative<uabi::OpenRdmaCm>(received->message) && !is_refused) {
+  if (received->message.holds<uabi::OpenRdmaCm>() && !is_refused) {
     const int fd = channel.theirs.get();
     return static_cast<bool>(
         channel.control.send(uabi::RdmaCmOpened{.channel = channel.number}, {&fd, 1}));
@@ -154,7 +154,7 @@ bool ScriptedDaemon::serve(Channel& channel) {
 }
 
 uabi::Message ScriptedDaemon::answer(Channel& channel, const uabi::Message& request) {
-  return std::visit([&](const auto& each) { return handle(channel, each); }, request);
+  return request.visit([&](const auto& each) { return handle(channel, each); });
 }
 
 void ScriptedDaemon::raise(std::uint32_t id, uabi::RdmaCmEvent event) {

@@ -53,7 +53,7 @@ class ScriptedDaemon {
   [[nodiscard]] std::optional<Request> last() {
     const std::lock_guard guard{lock_};
     const auto found = seen_.find(uabi::Message{Request{}}.index());
-    return found == seen_.end() ? std::nullopt : std::optional{std::get<Request>(found->second)};
+    return found == seen_.end() ? std::nullopt : std::optional{found->second.get<Request>()};
   }
   [[nodiscard]] std::size_t channels();
   [[nodiscard]] std::size_t ids();

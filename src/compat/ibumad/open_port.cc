@@ -119,7 +119,10 @@ int OpenPort::send(const ib_user_mad& envelope, ByteSpan mad) {
   if (!has_agent(envelope.agent_id) || mad.size() > uabi::kMaxMadBytes) {
     return EINVAL;
   }
-  uabi::Message message;
+  uabi::Message message{
+      uabi::LongUmadMad{.header = header_of(envelope),
+                        .length = static_cast<std::uint32_t>(mad.size())}
+  };
   os::UniqueFd file;
   std::optional<int> descriptor;
   if (mad.size() <= uabi::kMaxMadBytesInMessage) {
@@ -133,8 +136,6 @@ int OpenPort::send(const ib_user_mad& envelope, ByteSpan mad) {
     }
     file = std::move(*published);
     descriptor = file.get();
-    message = uabi::LongUmadMad{.header = header_of(envelope),
-                                .length = static_cast<std::uint32_t>(mad.size())};
   }
   while (true) {
     const auto sent = descriptor ? mads_.send(message, {&*descriptor, 1}) : mads_.send(message);
@@ -150,8 +151,8 @@ int OpenPort::send(const ib_user_mad& envelope, ByteSpan mad) {
 }
 
 int OpenPort::take(ib_user_mad& envelope, const uabi::Message& message, int& size) {
-  const auto* const whole = std::get_if<uabi::UmadMad>(&message);
-  const auto* const other_process = std::get_if<uabi::LongUmadMad>(&message);
+  const auto* const whole = message.get_if<uabi::UmadMad>();
+  const auto* const other_process = message.get_if<uabi::LongUmadMad>();
   if (whole == nullptr && other_process == nullptr) {
     return EIO;
   }

@@ -27,8 +27,8 @@ Result<host::Received> exchange(const host::ControlSocket& daemon, const uabi::M
     return std::unexpected(sent.error());
   }
   auto received = daemon.receive(kWaitLimit);
-  if (received && std::holds_alternative<uabi::Refused>(received->message)) {
-    return fail(ErrorCode::NotFound, "{}", std::get<uabi::Refused>(received->message).reason);
+  if (received && received->message.holds<uabi::Refused>()) {
+    return fail(ErrorCode::NotFound, "{}", received->message.get<uabi::Refused>().reason);
   }
   return received;
 }

@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 #include "base/result.h"
 #include "host/control_socket.h"
@@ -48,7 +47,7 @@ Result<std::pair<Answer, std::vector<os::UniqueFd>>> ask(const host::ControlSock
   if (!received) {
     return std::unexpected(received.error());
   }
-  auto* const answer = std::get_if<Answer>(&received->message);
+  auto* const answer = received->message.get_if<Answer>();
   if (answer == nullptr) {
     return fail(ErrorCode::Io, "the fabric daemon answered something else");
   }

@@ -59,10 +59,10 @@ auto& channels = *new std::map<const rdma_event_channel*, std::shared_ptr<Channe
     return std::unexpected(sent.error());
   }
   auto received = control.receive(kWaitLimit);
-  if (!received || std::holds_alternative<uabi::RdmaCmOpened>(received->message)) {
+  if (!received || received->message.holds<uabi::RdmaCmOpened>()) {
     return received;
   }
-  if (const auto* const refused = std::get_if<uabi::Refused>(&received->message)) {
+  if (const auto* const refused = received->message.get_if<uabi::Refused>()) {
     return fail(ErrorCode::NoSuchDevice, "{}", refused->reason);
   }
   return fail(ErrorCode::Io, "the fabric daemon has no connections for programs");
@@ -127,10 +127,10 @@ std::optional<uabi::RdmaCmEvent> Channel::next_event() {
       }
       return std::nullopt;
     }
-    if (auto* const event = std::get_if<uabi::RdmaCmEvent>(&*answer)) {
+    if (auto* const event = answer->get_if<uabi::RdmaCmEvent>()) {
       return std::move(*event);
     }
-    if (!std::holds_alternative<uabi::NoRdmaCmEvent>(*answer)) {
+    if (!answer->holds<uabi::NoRdmaCmEvent>()) {
       refuse(EIO, "the fabric daemon answered something else than an event");
       return std::nullopt;
     }
@@ -157,7 +157,7 @@ std::shared_ptr<Channel> open_channel() {
   }
   auto channel =
       std::make_shared<Channel>(std::move(*control), std::move(opened->descriptors.front()),
-                                std::get<uabi::RdmaCmOpened>(opened->message).channel);
+                                opened->message.get<uabi::RdmaCmOpened>().channel);
   const std::lock_guard guard{channels_lock};
   channels[channel->front()] = channel;
   return channel;

@@ -8,7 +8,6 @@
 #include <mutex>
 #include <optional>
 #include <utility>
-#include <variant>
 
 #include "compat/rdmacm/abi.h"
 #include "compat/rdmacm/refusals.h"
@@ -67,10 +66,10 @@ std::optional<Answer> Channel::ask(const uabi::Message& question) {
   if (!answer) {
     return std::nullopt;
   }
-  if (auto* const wanted = std::get_if<Answer>(&*answer)) {
+  if (auto* const wanted = answer->get_if<Answer>()) {
     return std::move(*wanted);
   }
-  if (const auto* const refusal = std::get_if<uabi::RdmaCmAnswer>(&*answer);
+  if (const auto* const refusal = answer->get_if<uabi::RdmaCmAnswer>();
       refusal != nullptr && refusal->error != 0) {
     refuse(static_cast<int>(refusal->error), refusal->reason);
   } else {

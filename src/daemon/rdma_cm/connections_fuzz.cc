@@ -78,7 +78,7 @@ class Game {
     for (const fuzz::Piece& piece : fuzz::split(input, kFormat)) {
       channel_ = channels_.at(piece.head[0] % channels_.size()).get();
       if (const auto message = uabi::decode(std::as_bytes(std::span{piece.message}))) {
-        std::visit([&](const auto& request) { apply(request); }, *message);
+        message->visit([&](const auto& request) { apply(request); });
       }
       pass(piece.head[1]);
       check();

@@ -101,11 +101,11 @@ bool UmadChannel::receive_one() {
 }
 
 bool UmadChannel::take(const host::Received& received) {
-  if (const auto* const whole = std::get_if<uabi::UmadMad>(&received.message)) {
+  if (const auto* const whole = received.message.get_if<uabi::UmadMad>()) {
     file_->send(envelope_of(whole->header), whole->mad, os::now());
     return true;
   }
-  const auto* const elsewhere = std::get_if<uabi::LongUmadMad>(&received.message);
+  const auto* const elsewhere = received.message.get_if<uabi::LongUmadMad>();
   if (elsewhere == nullptr) {
     return false;
   }

@@ -25,7 +25,7 @@ class ImportedDevices : public ::testing::Test {
 TEST_F(ImportedDevices, AreAskedForAgainWhileTheirOwnerMayNotHaveSharedThemYet) {
   std::atomic<int> asked{0};
   daemon_.reply = [&](const uabi::Message& message) {
-    if (const auto* question = std::get_if<uabi::ImportDevice>(&message)) {
+    if (const auto* question = message.get_if<uabi::ImportDevice>()) {
       uabi::DeviceImported answer;
       answer.request = question->request;
       answer.may_retry = true;
@@ -62,7 +62,7 @@ TEST_F(ImportedDevices, AreSharedWithADescriptorOfTheirOwn) {
 
 TEST_F(ImportedDevices, HaveObjectsOfWhichTheirOwnerAloneSpeaks) {
   daemon_.reply = [&](const uabi::Message& message) {
-    if (const auto* question = std::get_if<uabi::ObjectRequest>(&message)) {
+    if (const auto* question = message.get_if<uabi::ObjectRequest>()) {
       uabi::ObjectAnswer answer;
       answer.serial = question->serial;
       answer.peer = kLiar;
@@ -80,7 +80,7 @@ TEST_F(ImportedDevices, HaveObjectsOfWhichTheirOwnerAloneSpeaks) {
 
 TEST_F(ImportedDevices, AnswerNothingAnyMoreWhenTheirOwnerIsGone) {
   daemon_.reply = [&](const uabi::Message& message) {
-    if (std::holds_alternative<uabi::ObjectRequest>(message)) {
+    if (message.holds<uabi::ObjectRequest>()) {
       imports_.handle(uabi::DeviceGone{.peer = kOwner, .device = 4});
     }
   };

@@ -17,7 +17,7 @@ class TargetsElsewhere : public ::testing::Test {
  protected:
   TargetsElsewhere() {
     daemon_.reply = [this](const uabi::Message& message) {
-      if (const auto* asked = std::get_if<uabi::XrcTargetRequest>(&message);
+      if (const auto* asked = message.get_if<uabi::XrcTargetRequest>();
           asked != nullptr && asked->verb != uabi::TargetVerb::Close) {
         answer_(*asked);
       }

@@ -17,7 +17,7 @@ class DomainsOfFiles : public ::testing::Test {
  protected:
   DomainsOfFiles() {
     daemon_.reply = [this](const uabi::Message& message) {
-      if (const auto* asked = std::get_if<uabi::OpenXrcDomain>(&message)) {
+      if (const auto* asked = message.get_if<uabi::OpenXrcDomain>()) {
         domains_.handle(uabi::XrcDomainOpened{
             .request = asked->request, .domain = name_, .may_retry = false, .reason = "refused"});
       }

@@ -65,7 +65,7 @@ class FakeDaemon final : public DaemonChannel {
     const std::lock_guard guard{lock_};
     std::vector<Message> taken;
     for (const uabi::Message& message : posted_) {
-      if (const auto* one = std::get_if<Message>(&message)) {
+      if (const auto* one = message.get_if<Message>()) {
         taken.push_back(*one);
       }
     }

@@ -11,7 +11,6 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/process_slot.h"
@@ -186,32 +185,18 @@ void fill_parts(Message& m, Random& random) {
 }
 
 /// Which kind a message is, as its bytes begin.
-template <class Wanted, class... All>
-[[nodiscard]] constexpr std::size_t place_in(const std::variant<All...>* /*types*/) {
-  std::size_t place = 0;
-  static_cast<void>(((std::is_same_v<Wanted, All> || (++place, false)) || ...));
-  return place;
-}
 template <class Wanted>
-inline constexpr std::size_t kKindOf = place_in<Wanted>(static_cast<const Message*>(nullptr));
+inline constexpr std::size_t kKindOf = Message::kIndexOf<Wanted>;
 
 /// Of the kind `index`.
 [[nodiscard]] inline Message sample_message(std::size_t index, Random& random) {
-  constexpr auto kAll = std::make_index_sequence<std::variant_size_v<Message>>{};
-  Message message = [&]<std::size_t... kIndices>(std::index_sequence<kIndices...>) {
-    using Maker = Message (*)();
-    constexpr std::array<Maker, sizeof...(kIndices)> kMakers = {
-        +[] { return Message{std::in_place_index<kIndices>}; }...};
-    return kMakers.at(index)();
-  }(kAll);
-  std::visit(
-      [&](auto& m) {
-        fill_words(m, random);
-        fill_numbers(m, random);
-        fill_parts(m, random);
-      },
-      message);
-  return message;
+  return Message::visit_kind(index, [&]<class Kind>(std::type_identity<Kind> /*kind*/) {
+    Kind message{};
+    fill_words(message, random);
+    fill_numbers(message, random);
+    fill_parts(message, random);
+    return Message{std::move(message)};
+  });
 }
 
 /// Its bytes.
