@@ -51,7 +51,13 @@ int down(const std::string& named) {
   }
   auto socket = connect_to(*name);
   if (!socket) {
-    return print_error(socket.error());
+    // A daemon that died has ended nobody.
+    const std::string ended = end_left_processes(*name);
+    if (ended.empty()) {
+      return print_error(socket.error());
+    }
+    fmt::print("fabric {} is down, since its daemon died; {}\n", *name, ended);
+    return 0;
   }
   if (auto sent = socket->send(uabi::Down{}); !sent) {
     return print_error(sent.error());

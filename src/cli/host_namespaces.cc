@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <asio/io_context.hpp>
 #include <cstdio>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "cli/fabric_client.h"
+#include "daemon/namespaces/process_ender.h"
 #include "host/control_socket.h"
 #include "namespaces/host_namespaces.h"
 #include "os/namespace_fd.h"
@@ -131,6 +133,14 @@ class NamespaceRequest {
   std::string host_;
 };
 
+/// In namespaces that were made for a fabric of that name, but for this one.
+[[nodiscard]] std::vector<os::RunningProcess> left_processes(const std::string& fabric) {
+  auto found = os::processes_that_see("/run/weft-fabric",
+                                      os::fabric_directory(os::run_directory_path(), fabric));
+  std::erase_if(found, [](const os::RunningProcess& left) { return left.pid == getpid(); });
+  return found;
+}
+
 }  // namespace
 
 Result<void> enter_namespaces(const std::string& fabric, const std::string& host) {
@@ -142,12 +152,9 @@ Result<void> enter_namespaces(const std::string& fabric, const std::string& host
 }
 
 void report_left_processes(const std::string& fabric) {
-  const std::string directory = os::fabric_directory(os::run_directory_path(), fabric);
   std::string list;
-  for (const os::RunningProcess& left : os::processes_that_see("/run/weft-fabric", directory)) {
-    if (left.pid != getpid()) {
-      list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", left.pid, left.name);
-    }
+  for (const os::RunningProcess& left : left_processes(fabric)) {
+    list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", left.pid, left.name);
   }
   if (!list.empty()) {
     fmt::print(stderr,
@@ -155,6 +162,18 @@ void report_left_processes(const std::string& fabric) {
                "which no longer reach one another's devices: {}\n",
                fabric, list);
   }
+}
+
+std::string end_left_processes(const std::string& fabric) {
+  asio::io_context loop;
+  daemon::ProcessEnder ender{loop};
+  std::string words;
+  ender.end([&fabric] { return left_processes(fabric); },
+            [&words](const daemon::ProcessEnder::Ended& ended) {
+              words = ended.asked != 0 ? daemon::ProcessEnder::describe(ended) : "";
+            });
+  loop.run();
+  return words;
 }
 
 }  // namespace weft::cli

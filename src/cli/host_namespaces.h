@@ -15,4 +15,8 @@ namespace weft::cli {
 /// name, whose daemon died.
 void report_left_processes(const std::string& fabric);
 
+/// Ends such processes, as the daemon's own end does, within seconds. Returns what was ended, in
+/// words; empty: there were none.
+[[nodiscard]] std::string end_left_processes(const std::string& fabric);
+
 }  // namespace weft::cli

@@ -181,7 +181,6 @@ class Daemon::Impl {
   void write_hosts_file();
   void follow_hosts();
   void log_ended(const ProcessEnder::Ended& ended);
-  [[nodiscard]] static std::string describe_ended(const ProcessEnder::Ended& ended);
 
   // --- commands (daemon_commands.cc)
   void query(Client& client, const uabi::Query& request);

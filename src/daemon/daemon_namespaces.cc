@@ -184,21 +184,8 @@ void Daemon::Impl::follow_hosts() {
 
 void Daemon::Impl::log_ended(const ProcessEnder::Ended& ended) {
   if (ended.asked != 0) {
-    log_.write(describe_ended(ended));
+    log_.write(ProcessEnder::describe(ended));
   }
-}
-
-std::string Daemon::Impl::describe_ended(const ProcessEnder::Ended& ended) {
-  std::string text =
-      fmt::format("{} {} on its hosts {} ended", ended.asked,
-                  ended.asked == 1 ? "process" : "processes", ended.asked == 1 ? "was" : "were");
-  if (ended.killed != 0) {
-    text += fmt::format(", {} of them by SIGKILL", ended.killed);
-  }
-  if (ended.left != 0) {
-    text += fmt::format("; {} could not be", ended.left);
-  }
-  return text;
 }
 
 /// Ends the programs in the hosts' namespaces, then the event loop.
@@ -222,7 +209,7 @@ void Daemon::Impl::stop(std::optional<pid_t> requester, std::function<void(std::
       },
       [this, report = std::move(report)](const ProcessEnder::Ended& ended) {
         log_ended(ended);
-        report(ended.asked != 0 ? describe_ended(ended) : "");
+        report(ended.asked != 0 ? ProcessEnder::describe(ended) : "");
         loop_.stop();
       });
 }

@@ -311,6 +311,17 @@ class Hosts(Account):
         _, done = self.up("pair")
         self.assertNotIn("earlier fabric", done.stderr)
 
+    def test_down_ends_what_a_killed_daemon_has_left(self):
+        daemon, _ = self.up("pair")
+        left = [self.start(host, "sh", "-c", "echo ready; exec sleep 1000") for host in ("h1", "h2")]
+        self.assertEqual([child.stdout.readline() for child in left], ["ready\n"] * 2)
+        os.kill(daemon, signal.SIGKILL)
+        self.assertTrue(eventually(lambda: not is_running(daemon)))
+        self.assertIn("is down, since its daemon died; 2 processes on its hosts were ended", self.weft("down").stdout)
+        for child in left:
+            self.assertEqual(child.wait(5), -signal.SIGTERM)
+        self.assertIn("is not up", self.weft("down", check=False).stderr, "nothing is left to end")
+
     def test_a_machine_that_forbids_namespaces_gets_advice(self):
         self.up("pair")
         shell = f"echo 0 > /proc/sys/user/max_user_namespaces && exec {self.weft_path} exec --ns h1 -- true"

@@ -1,5 +1,6 @@
 #include "daemon/namespaces/process_ender.h"
 
+#include <fmt/format.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -52,6 +53,19 @@ void ProcessEnder::end(Finder find, Done done) {
                                    .done = std::move(done),
                                    .timer = asio::steady_timer{loop_},
                                    .began = os::now()}));
+}
+
+std::string ProcessEnder::describe(const Ended& ended) {
+  std::string text =
+      fmt::format("{} {} on its hosts {} ended", ended.asked,
+                  ended.asked == 1 ? "process" : "processes", ended.asked == 1 ? "was" : "were");
+  if (ended.killed != 0) {
+    text += fmt::format(", {} of them by SIGKILL", ended.killed);
+  }
+  if (ended.left != 0) {
+    text += fmt::format("; {} could not be", ended.left);
+  }
+  return text;
 }
 
 void ProcessEnder::poll(const std::shared_ptr<Task>& task) {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "os/namespace_fd.h"
@@ -25,6 +26,9 @@ class ProcessEnder {
     std::size_t left{};    ///< that even SIGKILL has not ended in time
   };
   using Done = std::function<void(const Ended&)>;
+
+  /// In words, as "2 processes on its hosts were ended, 1 of them by SIGKILL".
+  [[nodiscard]] static std::string describe(const Ended& ended);
 
   explicit ProcessEnder(asio::io_context& loop) : loop_(loop) {}
 
