@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "daemon/daemon_impl.h"
+#include "node/host_services.h"
 #include "node/host_view.h"
 #include "os/clock.h"
 

@@ -9,6 +9,7 @@
 #include "daemon/daemon_impl.h"
 #include "daemon/netlink/program_views.h"
 #include "host_view/rdma_netlink.h"
+#include "node/host_services.h"
 #include "node/host_view.h"
 #include "os/clock.h"
 

@@ -11,6 +11,7 @@
 
 #include "daemon/daemon_impl.h"
 #include "daemon/rdma_cm/translate.h"
+#include "node/host_services.h"
 #include "os/clock.h"
 #include "os/error_numbers.h"
 

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "node/host_services.h"
+#include "node/subnet_services.h"
 
 namespace weft::node {
 namespace {
@@ -83,15 +85,17 @@ Fabric::Fabric(const fabric::Topology& topology, const FabricOptions& options)
                              .counters = options.counters,
                              .faults = options.faults}),
       joins_(builder_, management_),
-      hosts_(builder_, management_, topology_, options.seed),
+      hosts_(std::make_unique<HostServicesTable>(builder_, management_, topology_, options.seed)),
       faults_(builder_,
               [this](fabric::PortIndex link, bool, Instant now) { update_link(link, now); }) {
   joins_.set_other_owner([this](fabric::PortIndex port, const Gid& mgid) {
-    return hosts_.holds_membership(port, mgid);
+    return hosts_->holds_membership(port, mgid);
   });
-  hosts_.set_other_owner(
+  hosts_->set_other_owner(
       [this](fabric::PortIndex port, const Gid& mgid) { return joins_.holds(port, mgid); });
 }
+
+Fabric::~Fabric() = default;
 
 Result<std::unique_ptr<Fabric>> Fabric::create(const fabric::Topology& topology, Instant now,
                                                const FabricOptions& options) {
@@ -187,9 +191,9 @@ bool Fabric::run_management(Instant now) {
       management_.wake(manager.port);
     }
   }
-  hosts_.run(now);
+  hosts_->run(now);
   const bool has_more = management_.run(now);
-  return joins_.refresh(now) || has_more || hosts_.deadline() <= now ||
+  return joins_.refresh(now) || has_more || hosts_->deadline() <= now ||
          std::ranges::any_of(managers_, [now](const Manager& manager) {
            return manager.services->deadline() <= now;
          });
@@ -217,7 +221,7 @@ std::vector<Duration> Fabric::take_reroutes() {
 }
 
 Instant Fabric::management_deadline() const {
-  Instant deadline = std::min(management_.deadline(), hosts_.deadline());
+  Instant deadline = std::min(management_.deadline(), hosts_->deadline());
   for (const Manager& manager : managers_) {
     deadline = std::min(deadline, manager.services->deadline());
   }

@@ -19,18 +19,20 @@
 #include "base/ip_address.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "fabric/addresses.h"
 #include "fabric/tables.h"
 #include "fabric/topology.h"
 #include "node/fault_rules.h"
-#include "node/host_services.h"
 #include "node/management_plane.h"
 #include "node/multicast_joins.h"
 #include "node/node_change.h"
 #include "node/port_change.h"
 #include "node/process_slots.h"
-#include "node/subnet_services.h"
 
 namespace weft::node {
+
+class HostServicesTable;
+class SubnetServices;
 
 /// A process, by its host and its slot there.
 struct ProcessId {
@@ -77,12 +79,15 @@ class Fabric {
   [[nodiscard]] static Result<std::unique_ptr<Fabric>> create(const fabric::Topology& topology,
                                                               Instant now,
                                                               const FabricOptions& options = {});
+  ~Fabric();
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
 
   [[nodiscard]] const fabric::TablesBuilder& builder() const { return builder_; }
 
   [[nodiscard]] ManagementPlane& management() { return management_; }
   /// Kernel-side services of the hosts: SA clients, address resolvers, connection managers.
-  [[nodiscard]] HostServicesTable& hosts() { return hosts_; }
+  [[nodiscard]] HostServicesTable& hosts() { return *hosts_; }
   /// Address of the host that `WEFT_LOOPBACK=h1` selects; none if there is no such host.
   [[nodiscard]] std::optional<IpAddress> main_address_of(std::string_view host) const {
     return fabric::main_address_of(topology_, host);
@@ -193,7 +198,7 @@ class Fabric {
   std::size_t max_ports_;
   ManagementPlane management_;
   MulticastJoins joins_;
-  HostServicesTable hosts_;
+  std::unique_ptr<HostServicesTable> hosts_;
   std::vector<Manager> managers_;  // one per connected part of the fabric
   std::uint64_t generation_{};
   std::map<fabric::NodeIndex, ProcessSlots> slots_;

@@ -11,6 +11,8 @@
 #include "fabric/addresses.h"
 #include "fabric/topology_check.h"
 #include "node/fabric.h"
+#include "node/host_services.h"
+#include "node/subnet_services.h"
 
 namespace weft::node {
 
@@ -199,7 +201,7 @@ Result<void> Fabric::remove_node(const NodeChange& change, Instant now) {
     const PortIndex port{node.first_port.value() + i};
     unplugged_.erase(std::min(port, builder_.port(port).peer));
   }
-  hosts_.remove(*found);
+  hosts_->remove(*found);
   remove_function_of(*found, now);
   management_.agents().power_off(*found, now);
   std::erase_if(topology_.links, [&](const fabric::LinkDescription& link) {

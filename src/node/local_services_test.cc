@@ -15,6 +15,7 @@
 
 #include "fabric/topology.h"
 #include "node/fabric.h"
+#include "node/host_services.h"
 #include "node/testing/settle.h"
 #include "wire/local_service/messages.h"
 

@@ -16,6 +16,7 @@
 #include "cm/rdma/rdma_cm.h"
 #include "fabric/topology.h"
 #include "node/fabric.h"
+#include "node/host_services.h"
 #include "wire/mad/component_mask.h"
 
 namespace weft::node {

@@ -15,6 +15,7 @@
 #include "cm/rdma/rdma_cm.h"
 #include "fabric/topology.h"
 #include "node/fabric.h"
+#include "node/host_services.h"
 #include "wire/mad/class_port_info.h"
 #include "wire/mad/component_mask.h"
 #include "wire/mad/path_record.h"

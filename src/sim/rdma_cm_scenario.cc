@@ -12,6 +12,7 @@
 #include "fabric/faults.h"
 #include "fabric/topology.h"
 #include "node/fabric.h"
+#include "node/host_services.h"
 #include "sim/rdma_cm_end.h"
 
 namespace weft::sim {

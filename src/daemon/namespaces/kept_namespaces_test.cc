@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "namespaces/host_namespaces.h"
+#include "node/host_services.h"
 
 namespace weft::daemon {
 namespace {

@@ -20,6 +20,7 @@
 #include "fabric/topology.h"
 #include "mad/testing/script.h"
 #include "node/fabric.h"
+#include "node/host_services.h"
 #include "node/testing/settle.h"
 #include "uabi/testing/sample_message.h"
 
