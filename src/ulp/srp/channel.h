@@ -28,9 +28,14 @@ namespace weft::srp {
 using ChannelId = Ordered<struct ChannelIdTag, std::uint64_t>;
 
 class Channel;
+struct PendingManagement;
 
 class ChannelOwner {
  public:
+  /// Task management on `channel` ends the commands of every initiator at that unit: to be passed
+  /// to the other channels' abort_fetches().
+  virtual void abort_fetches(Channel& channel, std::uint64_t lun,
+                             const std::shared_ptr<PendingManagement>& pending) = 0;
   /// Once: no completion comes any more, the nexus is gone, and no buffer is in use. The owner may
   /// destroy the channel, but not from inside this call.
   virtual void handle_released(Channel& channel) = 0;
@@ -55,6 +60,7 @@ struct ChannelCounters {
   std::uint64_t responses{};
   std::uint64_t refused_descriptors{};
   std::uint64_t violations{};  ///< of the protocol by the initiator, each of which ends the channel
+  std::uint64_t failed_reads{};  ///< of commands' data
 };
 
 class Channel final : private scsi::CommandClient {
@@ -82,6 +88,10 @@ class Channel final : private scsi::CommandClient {
   /// True for the caller that began to drain the channel (R-SRPT-11).
   bool close();
 
+  /// Commands at that unit whose data is still read end without a response, and `pending` waits for
+  /// their READs.
+  void abort_fetches(std::uint64_t lun, const std::shared_ptr<PendingManagement>& pending);
+
   /// Credits follow with responses, or with an SRP_CRED_REQ.
   void set_request_limit(std::int32_t limit);
   /// SRP_AER_REQ. Busy: the initiator has not answered the one before.
@@ -98,7 +108,6 @@ class Channel final : private scsi::CommandClient {
 
  private:
   struct Slot;
-  struct Management;
   using Unit = std::vector<std::byte>;
   enum ServiceSlot : std::size_t { kCredReq, kAerReq, kTLogout, kServiceSlots };
 
@@ -120,13 +129,15 @@ class Channel final : private scsi::CommandClient {
   void respond(Slot& slot, const scsi::Completion& completion);
   void refuse(Slot& slot, scsi::SenseKey key, scsi::SenseCode code);
   void post_response(Slot& slot, const wire::SrpResponseUnit& unit, ByteSpan data_in);
-  void abort(Slot& slot);
+  /// Returns the state that it found (R-SRPT-18).
+  CommandState abort(Slot& slot);
   void finish(Slot& slot, CommandEvent event);
   void answer_credit_shortage();
 
   // channel_management.cc
   void handle_task_management(Slot& slot, const wire::SrpTskMgmt& request);
-  void abort_fetches(const wire::SrpTskMgmt& request, const std::shared_ptr<Management>& pending);
+  void abort_fetch(Slot& slot, const std::shared_ptr<PendingManagement>& pending);
+  static void end_wait(PendingManagement& pending);
   void respond_management(Slot& slot, wire::SrpResponseCode code);
   void handle_cred_rsp(ByteSpan unit);
   void handle_aer_rsp(ByteSpan unit);

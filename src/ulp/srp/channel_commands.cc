@@ -114,7 +114,7 @@ void Channel::fetch(Slot& slot) {
   }
   slot.state = transition(slot.state, CommandEvent::Fetch).next;
   if (!post_next_read(slot)) {
-    abort(slot);
+    std::ignore = abort(slot);
     close();
   }
 }
@@ -137,7 +137,7 @@ void Channel::handle_read_done(std::size_t index, bool succeeded) {
   const bool executes = !slot.is_aborted || planted(PlantedBug::AbortedWriteExecuted);
   if (!succeeded) {
     slot.reading = Slot::Reading::Nothing;
-    abort(slot);
+    counters_.failed_reads += abort(slot) == CommandState::NeedData ? 1 : 0;
     close();
   } else if (!executes) {
     slot.reading = Slot::Reading::Nothing;
@@ -156,9 +156,7 @@ void Channel::handle_read_done(std::size_t index, bool succeeded) {
     }
   }
   for (const auto& pending : waiters) {
-    if (--pending->waits_for == 0) {
-      respond_management(*pending->slot, pending->code);
-    }
+    end_wait(*pending);
   }
   process_waiting();
   answer_credit_shortage();
@@ -187,15 +185,13 @@ void Channel::handle_completion(scsi::Command& command, const scsi::Completion& 
   release_if_quiet();
 }
 
-/// srpt_build_cmd_rsp: sense data is cut to what the initiator can receive.
+/// srpt_build_cmd_rsp. Sense data need not be cut: target_login.cc sees to the room.
 void Channel::respond(Slot& slot, const scsi::Completion& completion) {
   wire::SrpResponseUnit response;
   response.header.tag = slot.tag;
   response.header.status = std::to_underlying(completion.status);
   set_residual(response.header, completion.residual, !slot.data_in.empty());
-  const std::size_t room = options_.max_target_iu - wire::kSizeOf<wire::SrpRsp>;
-  const ByteSpan sense = completion.sense.octets();
-  response.sense = sense.first(std::min(sense.size(), room));
+  response.sense = completion.sense.octets();
   post_response(slot, response, ByteSpan{slot.data_in}.first(completion.data_in_bytes));
 }
 
@@ -225,8 +221,9 @@ void Channel::post_response(Slot& slot, const wire::SrpResponseUnit& unit, ByteS
 }
 
 /// srpt_abort_cmd: what the channel's failure means for a command, by its state.
-void Channel::abort(Slot& slot) {
-  const CommandTransition step = transition(slot.state, CommandEvent::Abort);
+CommandState Channel::abort(Slot& slot) {
+  const CommandState found = slot.state;
+  const CommandTransition step = transition(found, CommandEvent::Abort);
   switch (step.action) {
     case CommandAction::Fail:
       slot.state = step.next;
@@ -240,6 +237,7 @@ void Channel::abort(Slot& slot) {
     case CommandAction::Proceed:
       break;
   }
+  return found;
 }
 
 /// The slot is free again. A request that ends without a response gives its credit to a later one.

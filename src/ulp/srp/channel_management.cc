@@ -63,32 +63,54 @@ void Channel::handle_task_management(Slot& slot, const wire::SrpTskMgmt& request
     respond_management(slot, SrpResponseCode::NotSupported);
     return;
   }
-  const auto pending = std::make_shared<Management>();
-  pending->waits_for = 1;
-  pending->slot = &slot;
-  if (request.function != SrpTaskFunction::ClearAca) {
-    abort_fetches(request, pending);
+  const auto pending = std::make_shared<PendingManagement>(
+      PendingManagement{.waits_for = 1, .channel = this, .slot = slot.index});
+  switch (request.function) {
+    case SrpTaskFunction::AbortTask:
+      for (const auto& each : slots_) {
+        if (each->tag == request.task_tag && each->lun == request.lun) {
+          abort_fetch(*each, pending);
+        }
+      }
+      break;
+    case SrpTaskFunction::AbortTaskSet:
+      abort_fetches(request.lun, pending);
+      break;
+    case SrpTaskFunction::ClearTaskSet:  // of all initiators, as a reset (SAM-5 §7.5, §7.7)
+    case SrpTaskFunction::LogicalUnitReset:
+      abort_fetches(request.lun, pending);
+      owner_.abort_fetches(*this, request.lun, pending);
+      break;
+    case SrpTaskFunction::ClearAca:
+      break;
   }
   target_.manage(nexus_, *function, request.lun, request.task_tag,
-                 [this, pending](scsi::TaskManagementResponse response) {
+                 [pending](scsi::TaskManagementResponse response) {
                    pending->code = code_of(response);
-                   if (--pending->waits_for == 0) {
-                     respond_management(*pending->slot, pending->code);
-                   }
+                   end_wait(*pending);
                  });
 }
 
-void Channel::abort_fetches(const wire::SrpTskMgmt& request,
-                            const std::shared_ptr<Management>& pending) {
+void Channel::abort_fetches(std::uint64_t lun, const std::shared_ptr<PendingManagement>& pending) {
   for (const auto& slot : slots_) {
-    const bool is_meant = request.function == SrpTaskFunction::AbortTask
-                              ? slot->tag == request.task_tag && slot->lun == request.lun
-                              : slot->lun == request.lun;
-    if (slot->state == CommandState::NeedData && is_meant) {
-      slot->is_aborted = true;
-      slot->waiters.push_back(pending);
-      ++pending->waits_for;
+    if (slot->lun == lun) {
+      abort_fetch(*slot, pending);
     }
+  }
+}
+
+void Channel::abort_fetch(Slot& slot, const std::shared_ptr<PendingManagement>& pending) {
+  if (slot.state == CommandState::NeedData) {
+    slot.is_aborted = true;
+    slot.waiters.push_back(pending);
+    ++pending->waits_for;
+  }
+}
+
+void Channel::end_wait(PendingManagement& pending) {
+  if (--pending.waits_for == 0) {
+    Channel& channel = *pending.channel;
+    channel.respond_management(*channel.slots_[pending.slot], pending.code);
   }
 }
 

@@ -9,13 +9,6 @@
 
 namespace weft::srp {
 
-/// Task management that waits for several things to end.
-struct Channel::Management {
-  std::size_t waits_for{};
-  wire::SrpResponseCode code{wire::SrpResponseCode::Complete};
-  Slot* slot{};
-};
-
 /// What the seed's send and receive contexts are: one request from its receipt until its response
 /// is sent.
 struct Channel::Slot {
@@ -34,7 +27,16 @@ struct Channel::Slot {
   std::vector<std::byte> data_in;
   std::vector<std::byte> unit;  // the response
   scsi::Command command;
-  std::vector<std::shared_ptr<Management>> waiters;  // for the end of the READ
+  std::vector<std::shared_ptr<PendingManagement>> waiters;  // for the end of the READ
+};
+
+/// Task management that waits for several things to end. Its slot is busy until they have, so its
+/// channel is there as long.
+struct PendingManagement {
+  std::size_t waits_for{};
+  wire::SrpResponseCode code{wire::SrpResponseCode::Complete};
+  Channel* channel{};
+  std::size_t slot{};
 };
 
 }  // namespace weft::srp

@@ -277,6 +277,57 @@ TEST(SrpChannel, AnAbortWaitsUntilTheDataIsNotReadAnyMore) {  // R-SRPT-16, R-SR
   EXPECT_FALSE(bench.response(login).has_value());
 }
 
+TEST(SrpChannel, AResetEndsWhatOtherChannelsStillRead) {  // R-SRPT-16
+  for (const auto function :
+       {wire::SrpTaskFunction::LogicalUnitReset, wire::SrpTaskFunction::ClearTaskSet}) {
+    TargetBench bench;
+    const auto writer = bench.connect(TargetBench::login_req(1));
+    const auto other = bench.connect(TargetBench::login_req(2));
+    const Buffer out = make_buffer(bench, 512, 1, 1);
+    auto write = TargetBench::command(3, cdb10(0x2A, 0, 1));
+    write.data_out = out.descriptor;
+    bench.request(writer, write);
+    bench.manage(other, function, 4);
+    EXPECT_TRUE(other.connection->units.empty()) << "the writer's memory is still read";
+    bench.report_one(writer.id, *writer.connection);
+    EXPECT_EQ(bench.response(other)->response_code, wire::SrpResponseCode::Complete);
+    EXPECT_EQ(bench.disk.device.submitted[scsi::BlockOperation::Write], 0U);
+    bench.settle();
+    EXPECT_FALSE(bench.response(writer).has_value()) << "it hears of it by a unit attention";
+  }
+}
+
+TEST(SrpChannel, AnInitiatorsTaskSetIsItsOwn) {  // R-SRPT-16
+  TargetBench bench;
+  const auto writer = bench.connect(TargetBench::login_req(1));
+  const auto other = bench.connect(TargetBench::login_req(2));
+  const Buffer out = make_buffer(bench, 512, 1, 1);
+  auto write = TargetBench::command(3, cdb10(0x2A, 0, 1));
+  write.data_out = out.descriptor;
+  bench.request(writer, write);
+  bench.manage(other, wire::SrpTaskFunction::AbortTaskSet, 4);
+  EXPECT_EQ(bench.response(other)->response_code, wire::SrpResponseCode::Complete);
+  bench.settle();
+  EXPECT_EQ(bench.response(writer)->header.status, 0);
+  EXPECT_EQ(bench.disk.device.submitted[scsi::BlockOperation::Write], 1U);
+}
+
+TEST(SrpChannel, AResetIsAnsweredThoughTheOtherChannelEnds) {  // R-SRPT-16
+  TargetBench bench;
+  const auto writer = bench.connect(TargetBench::login_req(1));
+  const auto other = bench.connect(TargetBench::login_req(2));
+  const Buffer out = make_buffer(bench, 512, 1, 1);
+  auto write = TargetBench::command(3, cdb10(0x2A, 0, 1));
+  write.data_out = out.descriptor;
+  bench.request(writer, write);
+  bench.manage(other, wire::SrpTaskFunction::LogicalUnitReset, 4);
+  bench.channel(writer).close();
+  EXPECT_TRUE(other.connection->units.empty());
+  bench.settle();
+  EXPECT_EQ(bench.target.channel(writer.id), nullptr);
+  EXPECT_EQ(bench.response(other)->response_code, wire::SrpResponseCode::Complete);
+}
+
 TEST(SrpChannel, UnknownFunctionsAreNotSupported) {  // R-SRPT-16
   TargetBench bench;
   const auto login = bench.connect();
@@ -297,6 +348,7 @@ TEST(SrpChannel, AFailedReadAbortsItsCommand) {  // R-SRPT-18
   bench.request(login, write);
   bench.report_one(login.id, *login.connection);
   EXPECT_EQ(bench.response(login)->header.status, kCheckCondition);
+  EXPECT_EQ(bench.channel(login).counters().failed_reads, 1U);
   EXPECT_EQ(bench.disk.device.submitted[scsi::BlockOperation::Write], 0U);
   bench.settle();
   EXPECT_EQ(bench.target.channel(login.id), nullptr);

@@ -126,6 +126,16 @@ void Target::handle_nexus_closed(Channel& channel) {
   }
 }
 
+/// Units have the same number at every port.
+void Target::abort_fetches(Channel& channel, std::uint64_t lun,
+                           const std::shared_ptr<PendingManagement>& pending) {
+  for (const auto& [id, session] : channels_) {
+    if (session.channel.get() != &channel) {
+      session.channel->abort_fetches(lun, pending);
+    }
+  }
+}
+
 void Target::handle_released(Channel& channel) {
   std::vector<std::function<void()>> due;
   for (Waiter& waiter : waiters_) {

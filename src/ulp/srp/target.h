@@ -120,6 +120,8 @@ class Target final : private ChannelOwner {
   [[nodiscard]] std::size_t siblings(const std::string& port, const wire::SrpPortId& id) const;
   void accept_if_due(Session& session);
   void wait_for(std::vector<ChannelId> channels, std::function<void()> done);
+  void abort_fetches(Channel& channel, std::uint64_t lun,
+                     const std::shared_ptr<PendingManagement>& pending) override;
   void handle_released(Channel& channel) override;
   void handle_nexus_closed(Channel& channel) override;
 

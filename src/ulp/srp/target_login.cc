@@ -145,6 +145,8 @@ ChannelId Target::open_channel(const Port& port, const wire::SrpLoginReq& login,
     predecessors = end_predecessors(limits.name, login);
   }
   const ChannelId id{next_channel_++};
+  static_assert(wire::kSizeOf<wire::SrpRsp> + scsi::SenseData::kMaxBytes <= kMinRequestIu,
+                "the shortest response that an initiator receives has room for any sense data");
   const std::uint32_t max_target_iu = std::max<std::uint32_t>(
       std::min(limits.max_rsp_size, login.requested_iu_length), kMinRequestIu);
   const ChannelOptions options{.request_limit = limits.request_limit,
