@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "core/device.h"
+#include "programs/srp/queue_depth.h"
 #include "programs/srp/target_events.h"
 
 namespace weft::programs::srp {
@@ -61,15 +62,18 @@ void TargetLink::tell(Tell to) {
 }
 
 Result<void> TargetLink::prepare() {
-  auto channel = weft::iser::Channel::create(
-      pd_,
-      {.send_depth = std::min(options_.send_depth, pd_.device().attributes().max_qp_wr - 1),
-       .receive_depth = options_.receives,
-       .signal_interval = kSignalInterval,
-       .caller = "srpt",
-       .qp_event = handle_qp_event,
-       .qp_context = this},
-      *this);
+  const std::uint32_t wanted =
+      std::min(options_.send_depth, pd_.device().attributes().max_qp_wr - 1);
+  auto channel = make_as_deep_as_possible(wanted, [this](std::uint32_t send_depth) {
+    return weft::iser::Channel::create(pd_,
+                                       {.send_depth = send_depth,
+                                        .receive_depth = options_.receives,
+                                        .signal_interval = kSignalInterval,
+                                        .caller = "srpt",
+                                        .qp_event = handle_qp_event,
+                                        .qp_context = this},
+                                       *this);
+  });
   if (!channel) {
     return std::unexpected(channel.error());
   }
