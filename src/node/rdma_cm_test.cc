@@ -350,6 +350,7 @@ struct QualityOfService : RdmaCmTest {
     std::uint32_t traffic_class{};
     bool operator==(const Wish&) const = default;
   };
+  std::uint64_t service_asked{};  // by the last query; 0: by no service
   [[nodiscard]] Wish wish(const IpAddress& destination, std::uint8_t type_of_service,
                           const cm::SocketAddress& source = {}) {
     Wish asked;
@@ -364,6 +365,10 @@ struct QualityOfService : RdmaCmTest {
         const auto path = wire::parse<wire::PathRecord>(mad.subspan(wire::kSizeOf<wire::SaHeader>));
         asked.qos_class = (header->component_mask & kQosClass) != 0 ? path->qos_class : 0;
         asked.traffic_class = (header->component_mask & kTClass) != 0 ? path->tclass : 0;
+        constexpr std::uint64_t kServiceId = wire::kComponent<wire::PathRecord, "ServiceID8MSB"> |
+                                             wire::kComponent<wire::PathRecord, "ServiceID56LSB">;
+        service_asked =
+            (header->component_mask & kServiceId) == kServiceId ? path->service_id() : 0;
       }
     });
     const RdmaCmId id = make(2, client);
@@ -378,6 +383,11 @@ struct QualityOfService : RdmaCmTest {
     return asked;
   }
 };
+
+TEST_F(QualityOfService, TheQueryNamesTheServiceOfTheDestinationsPort) {  // annex A11
+  static_cast<void>(wish(address_of(1), 0));
+  EXPECT_EQ(service_asked, cm::service_id_of(cm::PortSpace::Tcp, at(address_of(1))));
+}
 
 TEST_F(QualityOfService, OfIPv4IsTheQosClassThatSaIsAskedFor) {
   EXPECT_EQ(wish(address_of(1), 0), Wish{});

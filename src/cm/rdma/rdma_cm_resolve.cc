@@ -213,11 +213,15 @@ void RdmaCm::address_found(RdmaCmId id, const sa::Resolution& found) {
 /// As in Linux, the IPv4 type of service selects the QoS class of the path query, and the flow
 /// information of an IPv6 or AF_IB source the traffic class; SA maps these to a service level (IBTA
 /// vol 1 §15.2.5.16). If the source has no traffic class, the type of service is used, which is
-/// equivalent in IPv6 (RFC 2474 §3); Linux leaves the traffic class out then.
+/// equivalent in IPv6 (RFC 2474 §3); Linux leaves the traffic class out then. Likewise as in Linux,
+/// the query names the service to which the connection goes (annex A11), by which SA may choose.
 sa::PathQuery RdmaCm::path_query_of(const Id& of, const Gid& dgid, PKey pkey) {
   constexpr unsigned kTrafficClassAt = 20;  // RFC 8200 §3: above the flow label
   const auto* const destination = std::get_if<IpEndpoint>(&of.destination);
-  sa::PathQuery path_query{.sgid = of.sgid, .dgid = dgid, .pkey = pkey};
+  sa::PathQuery path_query{.sgid = of.sgid,
+                           .dgid = dgid,
+                           .pkey = pkey,
+                           .service_id = service_id_of(of.space, of.destination)};
   if (destination != nullptr && destination->address.unmapped().is_v4()) {
     path_query.qos_class = of.type_of_service;
     return path_query;
