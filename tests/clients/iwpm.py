@@ -4,7 +4,8 @@ side, which asks the daemon; the daemons ask each other over UDP, as a capture s
 
     iwpm.py [--verbose]
 
-Where both daemons are ours, the driver's connection is a real one: from the mapped port of one host to that of the other.
+Connections are real ones, from the mapped port of one host to that of the other: of `weft iwpm`, and of a driver of an iWARP device that is
+registered with the core (tests/iwpm), with either daemon on either side.
 """
 import argparse
 import json
@@ -126,20 +127,83 @@ class PortMapper(unittest.TestCase):
     def test_debians_asks_ours(self):
         self.check_mapping("debian", "weft")
 
-    def test_a_connection_goes_from_mapped_port_to_mapped_port(self):
-        self.daemon("h1", "weft")
-        self.daemon("h2", "weft")
+    def driver(self):
+        return str(weft_clients.build_folder() / "tests" / "iwpm" / "weft_iwarp_connection")
+
+    def listening(self, host):
+        """Ports at which TCP sockets listen."""
+        rows = [line.split() for line in self.fabric.run("exec", "--ns", host, "--", "cat", "/proc/net/tcp").splitlines()[1:]]
+        return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A"}
+
+    def check_connection(self, first, second):
+        """T-IWPM-1: the daemons of the two hosts are these."""
+        self.daemon("h1", first)
+        self.daemon("h2", second)
         captured = self.capture("h1")
-        listener = self.start("h2", self.program(), "listen", address("h2", LISTENER))
+        listener = self.start("h2", self.driver(), "listen", address("h2", LISTENER))
         port = int(MAPPED.search(listener.stdout.readline())[1])
-        self.assertNotEqual(port, LISTENER)
-        said = self.fabric.run("iwpm", "connect", "--host", "h1", address("h1", CONNECTING), address("h2", LISTENER))
-        self.assertIn("connected", said)
+        eventually(lambda: port in self.listening("h2"), "nobody listens at the mapped port")
+        self.assertNotIn(LISTENER, self.listening("h2"), "what is bound is another port than the one asked for")
+        connecting = self.start("h1", self.driver(), "connect", address("h1", CONNECTING), address("h2", LISTENER))
+        said, in_time = weft_clients.communicate(connecting, time.monotonic() + SECONDS)
+        self.assertTrue(in_time and connecting.returncode == 0, said)
         mapped = MAPPED.search(said)
+        self.assertEqual(int(mapped[2]), port, said)
+        self.assertNotEqual(int(mapped[1]), CONNECTING, said)
         rest, in_time = weft_clients.communicate(listener, time.monotonic() + SECONDS)
-        self.assertTrue(in_time, rest)
+        self.assertTrue(in_time and listener.returncode == 0, rest)
         self.assertIn(f"a connection of {address('h1', CONNECTING)} from {address('h1', mapped[1])}", rest)
         self.assertEqual(self.lengths(captured, len(FORM)), FORM)
+
+    def test_a_device_connects_by_the_ports_of_debians_iwpmd(self):
+        self.check_connection("debian", "debian")
+
+    def test_a_device_connects_by_our_ports(self):
+        self.check_connection("weft", "weft")
+
+    def test_a_device_connects_by_our_port_to_debians(self):
+        self.check_connection("weft", "debian")
+
+    def test_a_device_connects_by_debians_port_to_ours(self):
+        self.check_connection("debian", "weft")
+
+    def test_programs_connect_by_the_ports_of_either_daemon(self):
+        self.daemon("h1", "debian")
+        self.daemon("h2", "weft")
+        listener = self.start("h2", self.program(), "listen", address("h2", LISTENER))
+        self.assertRegex(listener.stdout.readline(), MAPPED)
+        said = self.fabric.run("iwpm", "connect", "--host", "h1", address("h1", CONNECTING), address("h2", LISTENER))
+        self.assertIn("connected", said)
+        rest, in_time = weft_clients.communicate(listener, time.monotonic() + SECONDS)
+        self.assertTrue(in_time, rest)
+        self.assertIn(f"a connection of {address('h1', CONNECTING)}", rest)
+
+    def test_without_daemons_a_device_connects_unmapped_within_a_second(self):
+        """T-IWPM-3. Of more runs than one, since the machine may have other things to do."""
+        took = []
+        for turn in range(3):
+            listener = self.start("h2", self.driver(), "listen", address("h2", LISTENER + turn))
+            self.assertIn(f"mapped to {address('h2', LISTENER + turn)}", listener.stdout.readline())
+            said = self.fabric.run("exec", "--ns", "h1", "--", self.driver(), "connect", address("h1", CONNECTING + turn), address("h2", LISTENER + turn))
+            self.assertIn(f"{address('h1', CONNECTING + turn)} mapped to {address('h1', CONNECTING + turn)}", said)
+            took.append(int(re.search(r"connected in (\d+) ms", said)[1]))
+        self.assertLess(min(took), 1000)
+
+    def refusal(self, host, *words):
+        """Why a driver gets no mapping."""
+        done = subprocess.run([self.fabric.weft, "iwpm", "map", "--host", host, *words], capture_output=True, text=True, timeout=SECONDS,
+                              env=self.fabric.environment())
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        return done.stderr
+
+    def test_errors_of_debians_iwpmd_reach_the_driver(self):
+        """Part of R-IWPM-19: those that a daemon in order has cause for."""
+        self.daemon("h1", "debian")
+        self.daemon("h2", "debian")
+        self.hold("h1", LISTENER)
+        self.assertIn("mapped already", self.refusal("h1", address("h1", LISTENER)))
+        said = self.map("h1", CONNECTING, "--remote", address("h2", LISTENER))  # which nobody has mapped there
+        self.assertIn("does not answer or has no such mapping; its own address is used", said)
 
     def test_without_a_daemon_a_driver_goes_unmapped_at_once(self):
         start = time.monotonic()

@@ -29,14 +29,15 @@ HOST = "h2"                      # SA is at h1, whose questions to it cross no p
 HOST_OF_OURS, HOST_OF_ODD = "h9", "h10"  # a host keeps the paths that it has
 READY_SECONDS = 20               # policy
 SECONDS = 60                     # policy: of one client
+RPING_PORT = 7174
 SA_CLASS, PATH_RECORD = "0x03", "0x0035"
 
 
 class Acm:
     """ibacm on a host as a namespace, which has a /run of its own, until the end of a with block."""
 
-    def __init__(self, fabric, host):
-        self.fabric, self.host = fabric, host
+    def __init__(self, fabric, host, waits=True):
+        self.fabric, self.host, self.waits = fabric, host, waits
 
     def __enter__(self):
         self.place = tempfile.TemporaryDirectory(prefix="weft-acm-")
@@ -48,6 +49,9 @@ class Acm:
         self.child = subprocess.Popen([self.fabric.weft, "exec", "--ns", self.host, "--", "ibacm", "--systemd", "-P", "-A", str(folder / "addresses"),
                                        "-O", str(folder / "options")], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                       start_new_session=True, env=self.fabric.environment())
+        return self.wait() if self.waits else self
+
+    def wait(self):
         deadline = time.monotonic() + READY_SECONDS
         while "join successful" not in self.text():
             if self.child.poll() is not None or time.monotonic() > deadline:
@@ -91,6 +95,11 @@ class Ours:
         return json.loads(self.fabric.run("resolver", "status", "--json", "--host", self.host))
 
 
+def connections(fabric):
+    """RDMA-CM ids of all hosts."""
+    return json.loads(fabric.run("status", "--json"))["connections"]
+
+
 def run_until_it_listens(fabric, host, command):
     child = subprocess.Popen([fabric.weft, "exec", "--ns", host, "--", *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                              text=True, errors="replace", env=fabric.environment(), start_new_session=True)
@@ -121,7 +130,7 @@ class Resolver(unittest.TestCase):
             with fat_tree.Capture(self.fabric, (client, 1), pathlib.Path(folder)) as capture:
                 server = self.fabric.start(peer, ["rping", "-s", "-a", address, "-C", "5"])
                 deadline = time.monotonic() + READY_SECONDS
-                while not self.fabric.has_id(peer, 7174):
+                while not self.fabric.has_id(peer, RPING_PORT):
                     self.assertLess(time.monotonic(), deadline)
                     time.sleep(0.02)
                 ours = self.fabric.start(client, ["rping", "-c", "-a", address, "-C", "5"])
@@ -165,7 +174,8 @@ class Resolver(unittest.TestCase):
         """Part of T-NL-1, live: no PathRecord query leaves a host whose resolver knows the path."""
         gid = self.gid("h3")
         with Ours(self.fabric, HOST_OF_OURS) as resolver:
-            asked = ("path", gid, "--pkey", "0xffff")  # as RDMA-CM asks: paths are kept by what was asked for
+            # As RDMA-CM asks (annex A11 has the service of rping's port): paths are kept by what was asked for.
+            asked = ("path", gid, "--pkey", "0xffff", "--service", f"0x{0x0106_0000 + RPING_PORT:x}")
             self.assertIn("from SA, which the resolver asked", self.sa(*asked))
             said = self.sa(*asked)
             self.assertIn("from the resolver's cache", said)

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "programs/iwpm/driver.h"
+#include "programs/iwpm/reserved_socket.h"
 #include "programs/iwpm/service.h"
 #include "programs/iwpm/sockets.h"
 
@@ -120,7 +121,7 @@ int listen(const std::string& text) {
   if (!info) {
     return print_error(info.error().reason);
   }
-  const auto listener = bound_socket(SOCK_STREAM, info->mapped_local);
+  const auto listener = mapped_socket(info->mapped_local);
   if (!listener || ::listen(listener->get(), 1) != 0) {
     return print_error(listener ? std::strerror(errno) : listener.error().reason);
   }
@@ -163,7 +164,7 @@ int connect(const std::string& from, const std::string& to) {
     return print_error(info.error().reason);
   }
   print_line(text_of(*info));
-  const auto socket = bound_socket(SOCK_STREAM, info->mapped_local);
+  const auto socket = mapped_socket(info->mapped_local);
   if (!socket) {
     return print_error(socket.error().reason);
   }
