@@ -119,6 +119,18 @@ std::uint64_t DecisionCounters::of(FunctionId function, Reason reason) const {
   return found == counts_.end() ? 0 : found->second[static_cast<std::size_t>(reason)];
 }
 
+std::vector<DecisionCounters::Count> DecisionCounters::all_of(FunctionId function) const {
+  std::vector<Count> all;
+  if (const auto found = counts_.find(function); found != counts_.end()) {
+    for (const Row& row : kRows) {
+      if (const std::uint64_t count = found->second[static_cast<std::size_t>(row.reason)]) {
+        all.push_back({.reason = row.reason, .count = count});
+      }
+    }
+  }
+  return all;
+}
+
 std::string DecisionCounters::report(FunctionId function) const {
   std::string text;
   const auto found = counts_.find(function);

@@ -6,11 +6,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <expected>
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/time.h"
 #include "sriov/types.h"
 #include "wire/mad/mad.h"
 
@@ -95,11 +98,42 @@ class DecisionCounters {
     ++counts_[function][static_cast<std::size_t>(reason)];
   }
   [[nodiscard]] std::uint64_t of(FunctionId function, Reason reason) const;
+  struct Count {
+    Reason reason{};
+    std::uint64_t count{};
+    bool operator==(const Count&) const = default;
+  };
+  /// Those that are not zero, in the reasons' order.
+  [[nodiscard]] std::vector<Count> all_of(FunctionId function) const;
+  /// The number is another function's from now on.
+  void forget(FunctionId function) { counts_.erase(function); }
   /// One line for each reason that occurred: "VF 3: 12 dropped: class not allowed".
   [[nodiscard]] std::string report(FunctionId function) const;
 
  private:
   std::map<FunctionId, std::array<std::uint64_t, kReasons>> counts_;
+};
+
+/// The latest decisions, for who asks why a MAD went where it went. One thread at a time.
+class DecisionLog {
+ public:
+  static constexpr std::size_t kEntries = 512;  ///< policy
+
+  struct Entry {
+    Instant at;
+    Decision decision;
+  };
+  void add(const Decision& decision, Instant now) {
+    if (entries_.size() == kEntries) {
+      entries_.pop_front();
+    }
+    entries_.push_back({.at = now, .decision = decision});
+  }
+  /// Oldest first.
+  [[nodiscard]] const std::deque<Entry>& entries() const { return entries_; }
+
+ private:
+  std::deque<Entry> entries_;
 };
 
 [[nodiscard]] std::string name_of(FunctionId function);

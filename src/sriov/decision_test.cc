@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weft::sriov {
 namespace {
@@ -47,6 +48,22 @@ TEST(SriovDecision, IsCountedForItsFunction) {
             "VF 3: 1 sent: translated to the port's indexes and ids\n"
             "VF 3: 2 dropped: the function's rate of MADs is exceeded\n");
   EXPECT_EQ(counters.report(FunctionId{4}), "");
+  EXPECT_EQ(counters.all_of(FunctionId{
+                3
+  }),
+            (std::vector<DecisionCounters::Count>{{.reason = Reason::Translated, .count = 1},
+                                                  {.reason = Reason::RateExceeded, .count = 2}}));
+  counters.forget(FunctionId{3});
+  EXPECT_TRUE(counters.all_of(FunctionId{3}).empty());
+}
+
+TEST(SriovDecision, TheLatestAreRemembered) {
+  DecisionLog log;
+  for (std::size_t i = 0; i <= DecisionLog::kEntries; ++i) {
+    log.add({.function = FunctionId{static_cast<std::uint16_t>(i)}}, Instant{});
+  }
+  EXPECT_EQ(log.entries().size(), DecisionLog::kEntries);
+  EXPECT_EQ(log.entries().front().decision.function, FunctionId{1});
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ std::optional<wire::SaStatus> GroupProxy::check(const GroupRequester& from,
   }
   const bool is_member = group != nullptr && group->members.contains(from.function);
   if ((group == nullptr && groups_.size() >= limits_.groups) ||
-      (!is_member && groups_of(from.function) >= limits_.groups_of_function)) {
+      (!is_member && groups_of(from.function) >= limit_of(from.function))) {
     return wire::SaStatus::NoResources;
   }
   return std::nullopt;
@@ -301,6 +301,7 @@ void GroupProxy::postpone_repair(Group& group, Instant now) {
 }
 
 void GroupProxy::remove(FunctionId function, Instant now) {
+  limit_of_.erase(function);
   if (planted(PlantedBug::RemovalKeepsMembership)) {
     return;
   }
@@ -372,7 +373,7 @@ void GroupProxy::adopt(FunctionId function, const std::vector<wire::McMemberReco
   for (const wire::McMemberRecord& membership : memberships) {
     const bool is_known = find(membership.mgid) != nullptr;
     if ((!is_known && groups_.size() >= limits_.groups) ||
-        groups_of(function) >= limits_.groups_of_function) {
+        groups_of(function) >= limit_of(function)) {
       continue;
     }
     const Key key = is_known ? by_mgid_.at(membership.mgid) : add_group(membership.mgid);

@@ -54,6 +54,9 @@ class GroupProxy {
   GroupProxy(const GroupLimits& limits, const Gid& port_gid)
       : limits_(limits), port_gid_(port_gid) {}
 
+  /// How many groups the function may be in, instead of GroupLimits::groups_of_function; those it
+  /// has beyond stay. None: that again.
+  void set_limit(FunctionId function, std::optional<std::size_t> groups);
   /// A Set or Delete of MCMemberRecord, with the function's own transaction ID. The answer comes by
   /// poll_answer. MulticastRefused: too many are pending, or this one is; there is no answer.
   [[nodiscard]] OrReason<void> handle_request(const GroupRequester& from,
@@ -125,6 +128,7 @@ class GroupProxy {
   [[nodiscard]] bool is_pending(FunctionId function, std::uint64_t transaction_id) const;
   [[nodiscard]] std::size_t pending_of(FunctionId function) const;
   [[nodiscard]] std::size_t groups_of(FunctionId function) const;
+  [[nodiscard]] std::size_t limit_of(FunctionId function) const;
   [[nodiscard]] const Group* find(const Gid& mgid) const;
   [[nodiscard]] Group* find(const Gid& mgid);
   Key add_group(const Gid& mgid);
@@ -146,6 +150,7 @@ class GroupProxy {
   Gid port_gid_;
   Key last_key_{};
   std::uint64_t last_transaction_{};
+  std::map<FunctionId, std::size_t> limit_of_;  ///< where it is not that of all
   std::map<Key, Group> groups_;
   std::map<Gid, Key> by_mgid_;            ///< those that have a name
   std::map<std::uint64_t, Key> flights_;  ///< by transaction ID

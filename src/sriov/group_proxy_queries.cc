@@ -52,6 +52,19 @@ std::size_t GroupProxy::groups_of(FunctionId function) const {
       groups_, [&](const auto& entry) { return entry.second.members.contains(function); }));
 }
 
+std::size_t GroupProxy::limit_of(FunctionId function) const {
+  const auto own = limit_of_.find(function);
+  return own == limit_of_.end() ? limits_.groups_of_function : own->second;
+}
+
+void GroupProxy::set_limit(FunctionId function, std::optional<std::size_t> groups) {
+  if (groups) {
+    limit_of_[function] = *groups;
+  } else {
+    limit_of_.erase(function);
+  }
+}
+
 std::optional<wire::SaMad> GroupProxy::poll_transmit() {
   if (to_send_.empty()) {
     return std::nullopt;

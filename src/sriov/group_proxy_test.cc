@@ -258,6 +258,26 @@ TEST_F(SriovGroups, AFunctionHasALimitOfGroups) {
   EXPECT_EQ(answers()[0].mad.sa.header.status, 0);
 }
 
+TEST_F(SriovGroups, AFunctionMayHaveALimitOfItsOwn) {
+  proxy.set_limit(FunctionId{1}, 1);
+  for (std::uint64_t i = 1; i <= 2; ++i) {
+    mgid = Gid{0xFF12'401B'FFFF'0000, Guid{i}};
+    std::ignore = join(1);
+    answer_all();
+    std::ignore = join(2);
+    answer_all();
+  }
+  std::uint16_t refused = 0;
+  for (const auto& told : answers()) {
+    refused = static_cast<std::uint16_t>(refused + (told.mad.sa.header.status == 0x0100 ? 1 : 0));
+  }
+  EXPECT_EQ(refused, 1);
+  proxy.set_limit(FunctionId{1}, std::nullopt);
+  std::ignore = join(1);
+  answer_all();
+  EXPECT_EQ(answers().back().mad.sa.header.status, 0);
+}
+
 TEST_F(SriovGroups, AFunctionThatIsGoneLeaves) {
   std::ignore = join(1);
   std::ignore = join(2, JoinState::NonMember);

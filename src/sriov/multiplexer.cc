@@ -69,7 +69,9 @@ Result<void> Multiplexer::add_function(FunctionId function, const FunctionOption
     return assigned;
   }
   quarantine_.erase(function);
+  counters_.forget(function);
   open(function, options);
+  groups_.set_limit(function, options.most_groups);
   if (is_up_) {
     change_port(function, FunctionPortInput::PortUp);
   }
@@ -77,6 +79,22 @@ Result<void> Multiplexer::add_function(FunctionId function, const FunctionOption
     return wanted;
   }
   settle(now);
+  return {};
+}
+
+Result<void> Multiplexer::change_function(FunctionId function, const FunctionOptions& options) {
+  const auto found = functions_.find(function);
+  if (found == functions_.end() || function == kPhysicalFunction) {
+    return fail(ErrorCode::NotFound, "there is no virtual function {}", function.value());
+  }
+  if (auto assigned = pkeys_.assign(function, options.pkeys); !assigned) {
+    return assigned;
+  }
+  const Guid guid = found->second.options.guid;
+  found->second.options = options;
+  found->second.options.guid = guid;
+  found->second.pacer = mad::Pacer{options.mad_interval, options.mad_burst};
+  groups_.set_limit(function, options.most_groups);
   return {};
 }
 

@@ -34,11 +34,12 @@
 namespace weft::sriov {
 
 struct FunctionOptions {
-  Guid guid{kGuidByManager};            ///< as AliasGuids::set
-  std::vector<std::uint16_t> pkeys{0};  ///< as PKeyTables::assign
-  Duration mad_interval{};              ///< between MADs on average; zero: no limit
-  std::uint32_t mad_burst{64};          ///< policy
-  bool serves_device_management{};      ///< may answer as an I/O unit: an SRP target
+  Guid guid{kGuidByManager};                 ///< as AliasGuids::set
+  std::vector<std::uint16_t> pkeys{0};       ///< as PKeyTables::assign
+  Duration mad_interval{};                   ///< between MADs on average; zero: no limit
+  std::uint32_t mad_burst{64};               ///< policy
+  bool serves_device_management{};           ///< may answer as an I/O unit: an SRP target
+  std::optional<std::size_t> most_groups{};  ///< none: GroupLimits::groups_of_function
 };
 
 struct MultiplexerOptions {
@@ -75,6 +76,9 @@ class Multiplexer {
                                           Instant now);
   /// NotFound; InvalidArgument for the physical function.
   [[nodiscard]] Result<void> remove_function(FunctionId function, Instant now);
+  /// Changes all options but the GUID. NotFound; InvalidArgument: a P_Key index that the port does
+  /// not have.
+  [[nodiscard]] Result<void> change_function(FunctionId function, const FunctionOptions& options);
   /// Removes it here, and says what another port needs to go on. NotFound.
   [[nodiscard]] Result<FunctionState> export_function(FunctionId function, Instant now);
   /// Adds it as such. Returns the physical communication IDs that are in use here, whose
@@ -130,6 +134,8 @@ class Multiplexer {
   [[nodiscard]] AliasGuids& alias_guids() { return alias_guids_; }
   [[nodiscard]] CommunicationIds& communication_ids() { return cm_.ids(); }
   [[nodiscard]] DecisionCounters& counters() { return counters_; }
+  [[nodiscard]] const DecisionCounters& counters() const { return counters_; }
+  [[nodiscard]] const DecisionLog& decisions() const { return decisions_; }
   [[nodiscard]] const Tunnel* tunnel(FunctionId function, SpecialQp qp) const;
   void check_invariants() const;
 
@@ -183,6 +189,7 @@ class Multiplexer {
   AliasGuids alias_guids_;
   SmpObserver observer_;
   DecisionCounters counters_;
+  DecisionLog decisions_;
   Lid manager_lid_{};
   bool is_up_{};
   std::map<FunctionId, Function> functions_;

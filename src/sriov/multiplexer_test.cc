@@ -310,6 +310,23 @@ TEST_F(SriovPortSharing, AFloodCostsOnlyItself) {
   EXPECT_EQ(mux.counters().of(kB, Reason::RateExceeded), 0U);
 }
 
+TEST_F(SriovPortSharing, WhatAFunctionMayDoCanBeChanged) {
+  add(kA);
+  const auto query = make_mad(ManagementClass::SubnAdm, MadMethod::Get, kPathRecord, kForced);
+  EXPECT_TRUE(mux.change_function(kA, {.mad_interval = Duration::seconds(1), .mad_burst = 1}));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(mux.post_send(kA, SpecialQp::Gsi, mux.proxy_qpn(kA, SpecialQp::Gsi),
+                              {.header = {.remote_qpn = kQp1}, .mad = query}));
+  }
+  while (mux.serve_tunnel(now)) {
+  }
+  EXPECT_EQ(mux.counters().of(kA, Reason::RateExceeded), 2U);
+  EXPECT_EQ(mux.decisions().entries().back().decision.reason, Reason::RateExceeded);
+  EXPECT_EQ(mux.change_function(kA, {.pkeys = {9}}).error().code, ErrorCode::InvalidArgument);
+  EXPECT_EQ(mux.change_function(kB, {}).error().code, ErrorCode::NotFound);
+  EXPECT_EQ(mux.gid_of(kA), gid_of(kA));
+}
+
 TEST_F(SriovPortSharing, APortBecomesActiveWithItsGuid) {
   ASSERT_TRUE(mux.add_function(kA, {.guid = guid_of(kA)}, now).has_value());
   EXPECT_EQ(mux.port_state(kA), FunctionPortState::PendingUp);

@@ -92,6 +92,7 @@ Decision Multiplexer::handle_outbound(FunctionId function, SpecialQp qp, const T
     }
   }
   counters_.count(function, decision.reason);
+  decisions_.add(decision, now);
   settle(now);
   return decision;
 }

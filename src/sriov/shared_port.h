@@ -63,6 +63,10 @@ class SharedPort {
   /// As Multiplexer::add_function and remove_function.
   [[nodiscard]] Result<void> add(FunctionId function, const FunctionOptions& options, Instant now);
   [[nodiscard]] Result<void> remove(FunctionId function, Instant now);
+  /// As Multiplexer::change_function.
+  [[nodiscard]] Result<void> change(FunctionId function, const FunctionOptions& options) {
+    return mux_.change_function(function, options);
+  }
 
   /// A MAD that a function's interface sends. The P_Key must be one of the function's.
   void send(FunctionId function, mad::InterfaceKind kind, const mad::MadPacket& packet,
@@ -81,6 +85,7 @@ class SharedPort {
 
   [[nodiscard]] VirtualPort port_of(FunctionId function) const;
   [[nodiscard]] Multiplexer& multiplexer() { return mux_; }
+  [[nodiscard]] const Multiplexer& multiplexer() const { return mux_; }
 
  private:
   [[nodiscard]] std::optional<std::uint16_t> index_of(FunctionId function, PKey pkey) const;

@@ -25,6 +25,7 @@ Decision Multiplexer::handle_wire(const InboundMad& mad, Instant now) {
   const auto count = [&](Reason reason) {
     decision.reason = reason;
     counters_.count(decision.function, reason);
+    decisions_.add(decision, now);
     return decision;
   };
   if (mad.qp == SpecialQp::Gsi && take_own_answer(mad, now)) {
