@@ -182,6 +182,10 @@ class Fabric {
   [[nodiscard]] Result<void> check_new_name(const NodeChange& change) const;
   // virtual_functions.cc
   [[nodiscard]] Result<void> add_function(const NodeChange& change, Instant now);
+  [[nodiscard]] Result<void> describe(const FunctionChange& change, fabric::PortIndex physical,
+                                      std::string_view port_name,
+                                      fabric::FunctionDescription& wanted) const;
+  [[nodiscard]] Result<void> set_function(const NodeChange& change);
   [[nodiscard]] Result<void> check_removal(fabric::NodeIndex node, bool is_forced) const;
   void remove_function_of(fabric::NodeIndex node, Instant now);
   [[nodiscard]] Result<fabric::EndPoint> find_free_port(std::string_view name) const;

@@ -58,6 +58,9 @@ std::vector<HostAddresses> Fabric::host_addresses() const {
 }
 
 Result<void> Fabric::change_node(const NodeChange& change, Instant now) {
+  if (change.action == NodeChange::Action::Set) {
+    return set_function(change);
+  }
   auto changed =
       change.action == NodeChange::Action::Add ? add_node(change, now) : remove_node(change, now);
   if (!changed || !has_subnet_manager_) {

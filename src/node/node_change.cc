@@ -26,8 +26,40 @@ namespace {
   return fail(ErrorCode::InvalidArgument, "'{}' is not one of: {}", text, kNodeChangeGrammar);
 }
 
+/// Indexes, as 0,2; none if it is not a list of them.
+[[nodiscard]] std::optional<std::vector<std::uint16_t>> indexes(std::string_view text) {
+  std::vector<std::uint16_t> found;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    const auto index = number(text.substr(0, comma));
+    if (!index || *index > 0xFFFF) {
+      return std::nullopt;
+    }
+    found.push_back(static_cast<std::uint16_t>(*index));
+    if (comma == std::string_view::npos) {
+      return found;
+    }
+    text.remove_prefix(comma + 1);
+  }
+}
+
+/// Parses an option of a virtual function. Returns false if it is none.
+[[nodiscard]] bool read_quota(std::string_view key, std::string_view value,
+                              FunctionChange& change) {
+  if (key == "pkeys") {
+    change.pkeys = indexes(value);
+    return change.pkeys.has_value();
+  }
+  if (key != "mads" && key != "groups") {
+    return false;
+  }
+  auto& count = key == "mads" ? change.mads_per_second : change.groups;
+  count = number(value);
+  return count.has_value();
+}
+
 /// Parses one option. Returns false if it is unknown.
-[[nodiscard]] bool read_word(std::string_view word, NodeChange& change) {
+[[nodiscard]] bool read_word(std::string_view word, bool is_virtual, NodeChange& change) {
   const std::size_t equals = word.find('=');
   if (equals == std::string_view::npos) {
     return change.action == NodeChange::Action::Remove && word == "force" &&
@@ -35,7 +67,13 @@ namespace {
   }
   const std::string_view key = word.substr(0, equals);
   const std::string_view value = word.substr(equals + 1);
-  if (change.action != NodeChange::Action::Add || value.empty()) {
+  if (change.action == NodeChange::Action::Remove || value.empty()) {
+    return false;
+  }
+  if (is_virtual && read_quota(key, value, change.function)) {
+    return true;
+  }
+  if (change.action == NodeChange::Action::Set) {
     return false;
   }
   if (key == "of") {
@@ -99,6 +137,12 @@ Result<NodeChange> read_node_change(std::string_view text) {
   const std::string_view action = next_word(rest);
   if (action == "remove") {
     change.action = NodeChange::Action::Remove;
+  } else if (action == "set") {
+    change.action = NodeChange::Action::Set;
+    is_virtual = true;
+    if (next_word(rest) != "vf") {
+      return refuse(text);
+    }
   } else if (action == "add") {
     const std::string_view kind = next_word(rest);
     if (kind != "host" && kind != "switch" && kind != "vf") {
@@ -115,7 +159,7 @@ Result<NodeChange> read_node_change(std::string_view text) {
     return refuse(text);
   }
   for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
-    if (!read_word(word, change)) {
+    if (!read_word(word, is_virtual, change)) {
       return refuse(text);
     }
   }

@@ -1,8 +1,10 @@
 #pragma once
 
-// Adding a node to a running fabric, or removing one, as requested by `weft node`.
+// Adding a node to a running fabric, removing one, or changing a virtual function, as requested by
+// `weft node` and `weft vf`.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,9 +14,16 @@
 
 namespace weft::node {
 
+/// What is said of a virtual function; the rest stays as it is, or by default.
+struct FunctionChange {
+  std::optional<std::vector<std::uint16_t>> pkeys{};  // as fabric::FunctionDescription
+  std::optional<std::uint32_t> mads_per_second{};     // 0, here and below: no limit
+  std::optional<std::uint32_t> groups{};
+};
+
 /// A parsed request.
 struct NodeChange {
-  enum class Action : std::uint8_t { Add, Remove };
+  enum class Action : std::uint8_t { Add, Remove, Set };
 
   Action action{Action::Add};
   std::string name;
@@ -27,11 +36,15 @@ struct NodeChange {
   std::uint32_t hcas{1};  // of a host
   // existing ports to which the new node's ports are cabled, in order
   std::vector<std::string> links;
+
+  // Add and Set, of a virtual function:
+  FunctionChange function{};
 };
 
 inline constexpr std::string_view kNodeChangeGrammar =
     "add host NAME link=PORT... [hcas=N] [ports=N], add switch NAME ports=N link=PORT..., "
-    "add vf NAME of=PORT or remove NAME [force]";
+    "add vf NAME of=PORT [QUOTA]..., set vf NAME QUOTA... or remove NAME [force], where a QUOTA is "
+    "pkeys=INDEX,..., mads=N or groups=N (0: no limit)";
 
 /// Parses kNodeChangeGrammar. Names and ports are not checked against the fabric.
 [[nodiscard]] Result<NodeChange> read_node_change(std::string_view text);

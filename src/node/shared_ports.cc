@@ -29,6 +29,18 @@ namespace {
   };
 }
 
+[[nodiscard]] sriov::FunctionOptions options_of(const fabric::FunctionDescription& wanted) {
+  sriov::FunctionOptions options{.pkeys = wanted.pkeys};
+  if (const std::uint32_t mads = wanted.quotas.mads_per_second; mads != 0) {
+    options.mad_interval = Duration::seconds(1) / mads;
+    options.mad_burst = std::clamp(mads, 1U, options.mad_burst);
+  }
+  if (wanted.quotas.groups != 0) {
+    options.most_groups = wanted.quotas.groups;
+  }
+  return options;
+}
+
 }  // namespace
 
 SharedPorts::Shared& SharedPorts::shared_at(PortIndex physical, Instant now) {
@@ -46,17 +58,34 @@ SharedPorts::Shared& SharedPorts::shared_at(PortIndex physical, Instant now) {
 }
 
 Result<void> SharedPorts::add(PortIndex physical, PortIndex port, FunctionId function,
-                              Instant now) {
+                              const fabric::FunctionDescription& wanted, Instant now) {
   Shared& shared = shared_at(physical, now);
-  sriov::FunctionOptions options{.guid = tables_.port(port).guid};
+  sriov::FunctionOptions options = options_of(wanted);
+  options.guid = tables_.port(port).guid;
   if (auto added = shared.port->add(function, options, now); !added) {
     return added;
   }
   shared.functions[function] = port;
+  shared.descriptions[port] = wanted;
   functions_[port] = {.physical = physical, .number = function};
   ports_as_of_ = 0;
   pass_on(physical, shared, now);
   return {};
+}
+
+Result<void> SharedPorts::change(PortIndex port, const fabric::FunctionDescription& wanted) {
+  const Function& function = functions_.at(port);
+  Shared& shared = shared_.at(function.physical);
+  if (auto changed = shared.port->change(function.number, options_of(wanted)); !changed) {
+    return changed;
+  }
+  shared.descriptions[port] = wanted;
+  ports_as_of_ = 0;
+  return {};
+}
+
+const fabric::FunctionDescription& SharedPorts::description_of(PortIndex port) const {
+  return shared_.at(functions_.at(port).physical).descriptions.at(port);
 }
 
 void SharedPorts::remove(PortIndex port, Instant now) {
@@ -68,6 +97,7 @@ void SharedPorts::remove(PortIndex port, Instant now) {
     const auto removed = at->second.port->remove(function.number, now);
     WEFT_ASSERT(removed.has_value(), "a function that was added can be removed");
     at->second.functions.erase(function.number);
+    at->second.descriptions.erase(port);
     pass_on(function.physical, at->second, now);
   }
 }

@@ -10,10 +10,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
+#include "fabric/function_description.h"
 #include "fabric/tables.h"
 #include "mad/agent_table.h"
 #include "mad/mad_address.h"
@@ -39,7 +41,11 @@ class SharedPorts {
   /// `port` becomes the port of a virtual function of `physical`; the function's GUID is that of
   /// `port`. Errors are those of sriov::SharedPort::add.
   [[nodiscard]] Result<void> add(fabric::PortIndex physical, fabric::PortIndex port,
-                                 sriov::FunctionId function, Instant now);
+                                 sriov::FunctionId function,
+                                 const fabric::FunctionDescription& wanted, Instant now);
+  /// Changes the function's P_Keys and quotas. Errors are those of sriov::SharedPort::change.
+  [[nodiscard]] Result<void> change(fabric::PortIndex port,
+                                    const fabric::FunctionDescription& wanted);
   void remove(fabric::PortIndex port, Instant now);
   /// The physical port is gone, with its functions.
   void remove_physical(fabric::PortIndex physical) { shared_.erase(physical); }
@@ -53,6 +59,8 @@ class SharedPorts {
   };
   /// None for ports that are nobody's virtual function.
   [[nodiscard]] std::optional<Function> function_at(fabric::PortIndex port) const;
+  /// What the function of a port was given.
+  [[nodiscard]] const fabric::FunctionDescription& description_of(fabric::PortIndex port) const;
   /// The physical port of a function, else the port itself.
   [[nodiscard]] fabric::PortIndex physical_of(fabric::PortIndex port) const;
   /// The ports of the functions of a physical port.
@@ -75,6 +83,7 @@ class SharedPorts {
   struct Shared {
     std::unique_ptr<sriov::SharedPort> port;
     std::map<sriov::FunctionId, fabric::PortIndex> functions;
+    std::map<fabric::PortIndex, fabric::FunctionDescription> descriptions;
   };
 
   [[nodiscard]] Shared& shared_at(fabric::PortIndex physical, Instant now);

@@ -40,7 +40,7 @@ class SharedPortsOfTables : public ::testing::Test {
     return fabric.builder.port(port(node)).state;
   }
   void add(std::string_view name, std::uint16_t number) {
-    ASSERT_TRUE(shared.add(port("h1"), port(name), FunctionId{number}, kNow));
+    ASSERT_TRUE(shared.add(port("h1"), port(name), FunctionId{number}, {}, kNow));
     shared.run(kNow);
   }
   /// Answers each request with what was asked.

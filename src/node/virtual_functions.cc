@@ -29,6 +29,10 @@ Result<void> Fabric::add_function(const NodeChange& change, Instant now) {
     return fail(ErrorCode::OutOfMemory, "a fabric that runs grows by at most {} ports",
                 kReservedPorts);
   }
+  fabric::FunctionDescription wanted{.name = change.name};
+  if (auto described = describe(change.function, physical, change.of, wanted); !described) {
+    return described;
+  }
   ProcessSlots& slots = slots_[record.node];
   std::uint32_t number = 1;
   const auto may_use = [&](std::uint32_t function) {
@@ -52,7 +56,43 @@ Result<void> Fabric::add_function(const NodeChange& change, Instant now) {
   slots_.insert_or_assign(
       node, ProcessSlots{fabric::first_slot_of_function(number), fabric::kSlotsPerFunction});
   return management_.shared_ports().add(physical, builder_.node(node).first_port,
-                                        sriov::FunctionId{static_cast<std::uint16_t>(number)}, now);
+                                        sriov::FunctionId{static_cast<std::uint16_t>(number)},
+                                        wanted, now);
+}
+
+/// Takes over what is said of a function of the port.
+Result<void> Fabric::describe(const FunctionChange& change, PortIndex physical,
+                              std::string_view port_name,
+                              fabric::FunctionDescription& wanted) const {
+  wanted.pkeys = change.pkeys.value_or(wanted.pkeys);
+  wanted.quotas.mads_per_second = change.mads_per_second.value_or(wanted.quotas.mads_per_second);
+  wanted.quotas.groups = change.groups.value_or(wanted.quotas.groups);
+  const std::size_t entries = builder_.pkeys(physical).size();
+  for (const std::uint16_t index : wanted.pkeys) {
+    if (index >= entries) {
+      return fail(ErrorCode::InvalidArgument,
+                  "the P_Key table of {} has the entries 0 to {}, so that a function of it can "
+                  "have those, not {}",
+                  port_name, entries - 1, index);
+    }
+  }
+  return {};
+}
+
+Result<void> Fabric::set_function(const NodeChange& change) {
+  const auto node = builder_.find_node(change.name);
+  const PortIndex port = node ? builder_.node(*node).first_port : fabric::kNoPort;
+  const auto function = node ? management_.shared_ports().function_at(port) : std::nullopt;
+  if (!function) {
+    return fail(ErrorCode::NotFound, "{} is no virtual function; `weft vf list` has them",
+                change.name);
+  }
+  fabric::FunctionDescription wanted = management_.shared_ports().description_of(port);
+  const std::string of{builder_.name(builder_.node(builder_.port(function->physical).node))};
+  if (auto described = describe(change.function, function->physical, of, wanted); !described) {
+    return described;
+  }
+  return management_.shared_ports().change(port, wanted);
 }
 
 /// What must not be while a node goes: programs, unless they are to lose their devices, and virtual

@@ -101,6 +101,40 @@ TEST_F(VirtualFunctions, FollowTheirPort) {
   EXPECT_EQ(tables().port(port("v1")).state, PortState::Active);
 }
 
+TEST_F(VirtualFunctions, HavePKeyTablesOfTheirOwn) {
+  const std::vector<PKey> pkeys{kDefaultPKey, PKey{0x8005}, PKey{0x8006}};
+  fabric::Topology topology = *fabric::generate_star(2);
+  topology.hosts[0].hcas[0].ports[0].pkeys = pkeys;
+  made_ = std::move(*Fabric::create(topology, now_));
+  settle();
+  EXPECT_THAT(change("add vf v1 of=h1 pkeys=0,3"), HasSubstr("the entries 0 to 2"));
+  EXPECT_THAT(change("add vf v1 of=h1 pkeys=0,"), HasSubstr("pkeys=INDEX"));
+  EXPECT_FALSE(tables().find_node("v1"));
+  ASSERT_EQ(change("add vf v1 of=h1 pkeys=0,2"), "");
+  ASSERT_EQ(change("add vf v2 of=h1 pkeys=1"), "");
+  EXPECT_THAT(tables().pkeys(port("v1")), ElementsAre(pkeys[0], pkeys[2]));
+  EXPECT_THAT(tables().pkeys(port("v2")), ElementsAre(pkeys[1]));
+}
+
+TEST_F(VirtualFunctions, HaveOtherPKeysAndQuotasWhenTheyAreSet) {
+  fabric::Topology topology = *fabric::generate_star(2);
+  topology.hosts[0].hcas[0].ports[0].pkeys = {kDefaultPKey, PKey{0x8005}};
+  made_ = std::move(*Fabric::create(topology, now_));
+  settle();
+  ASSERT_EQ(change("add vf v1 of=h1 pkeys=1 mads=7"), "");
+  EXPECT_THAT(tables().pkeys(port("v1")), ElementsAre(PKey{0x8005}));
+  ASSERT_EQ(change("set vf v1 pkeys=1,0 groups=2"), "");
+  EXPECT_THAT(tables().pkeys(port("v1")), ElementsAre(PKey{0x8005}, kDefaultPKey));
+  const auto& described = fabric().management().shared_ports().description_of(port("v1"));
+  EXPECT_EQ(described.quotas, (fabric::FunctionQuotas{.mads_per_second = 7, .groups = 2}));
+  ASSERT_EQ(change("set vf v1 mads=0"), "");
+  EXPECT_EQ(described.quotas, (fabric::FunctionQuotas{.groups = 2}));
+  EXPECT_THAT(change("set vf v1 pkeys=2"), HasSubstr("the entries 0 to 1"));
+  EXPECT_THAT(change("set vf v1 mads=some"), HasSubstr("mads=N"));
+  EXPECT_THAT(change("set vf h2 mads=5"), HasSubstr("no virtual function"));
+  EXPECT_THAT(change("set vf v1 link=s1:1"), HasSubstr("QUOTA"));
+}
+
 TEST_F(VirtualFunctions, GoAndWithdrawTheirGid) {
   ASSERT_EQ(change("add vf v1 of=h1"), "");
   EXPECT_THAT(change("remove h1"), HasSubstr("virtual functions, v1 among them"));
