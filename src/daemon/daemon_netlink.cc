@@ -110,11 +110,15 @@ void Daemon::Impl::handle_netlink(NetlinkServer::Id socket, std::vector<std::byt
 /// Message by message, so that a reader that does not read stops what it asks for.
 void Daemon::Impl::answer_netlink(NetlinkServer::Id socket, const node::NetlinkSender& sender,
                                   ByteSpan datagram, const ObjectCensus::Answers& held) {
-  const auto counters =
-      host_view::reads_counters(datagram) ? node::WithCounters::Yes : node::WithCounters::No;
-  host_view::HostView view = node::view_host(
-      {.tables = fabric_->builder(), .agents = management().agents(), .counters = *counters_},
-      sender.host, os::now(), counters);
+  host_view::HostView view;
+  // What daemons say, resolvers for one, is about no device, and there is much of it.
+  if (host_view::reads_devices(datagram)) {
+    const auto counters =
+        host_view::reads_counters(datagram) ? node::WithCounters::Yes : node::WithCounters::No;
+    view = node::view_host(
+        {.tables = fabric_->builder(), .agents = management().agents(), .counters = *counters_},
+        sender.host, os::now(), counters);
+  }
   if (host_view::reads_resources(datagram)) {
     add_programs(view, sender.host, held);
     add_cm_ids(view, sender.host);

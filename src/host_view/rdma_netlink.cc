@@ -74,6 +74,10 @@ template <class Is>
 
 }  // namespace
 
+bool reads_devices(ByteSpan datagram) {
+  return has_request(datagram, [](std::uint16_t) { return true; });
+}
+
 bool reads_resources(ByteSpan datagram) { return has_request(datagram, nldev_reads_resources); }
 
 bool reads_counters(ByteSpan datagram) { return has_request(datagram, nldev_reads_counters); }

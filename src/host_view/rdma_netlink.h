@@ -44,6 +44,10 @@ class ServiceSink {
                    const wire::netlink::Message& message) = 0;
 };
 
+/// Whether the datagram holds a request that reads the host's devices: otherwise its HostView is
+/// not looked at.
+[[nodiscard]] bool reads_devices(ByteSpan datagram);
+
 /// Whether the datagram holds a request that reads what programs hold.
 [[nodiscard]] bool reads_resources(ByteSpan datagram);
 

@@ -19,7 +19,7 @@ using asio::posix::stream_descriptor;
 namespace {
 
 constexpr std::chrono::milliseconds kBudgetPause{20};  // policy
-constexpr std::int64_t kDatagramCost = 4;              // beyond a message; policy
+constexpr std::size_t kOctetsOfPart = 256;  // for the kernel's side that cost one more; policy
 constexpr std::size_t kRoom = sizeof(uabi::NetlinkFrameHead) + uabi::kMaxNetlinkDatagram;
 
 }  // namespace
@@ -89,13 +89,13 @@ bool NetlinkConnection::receive_one() {
     }
     return false;
   }
-  requester_->budget.charge(RequestBudget::kMessage, os::now());
   const auto frame = uabi::parse_netlink_frame(std::span{room_}.first(received->bytes));
   if (!frame || received->descriptors.size() != 1 ||
       id_.has_value() == (frame->head.kind == uabi::NetlinkFrameKind::Open)) {
     offend("malformed netlink frames");
     return false;
   }
+  requester_->budget.charge(cost_of(*frame), os::now());
   take(*frame, std::move(received->descriptors.front()));
   return !ended_;
 }
@@ -137,12 +137,13 @@ int NetlinkConnection::open(const uabi::NetlinkFrame& frame) {
 }
 
 void NetlinkConnection::send(const uabi::NetlinkFrame& frame, os::UniqueFd answer_to) {
-  requester_->budget.charge(kDatagramCost * RequestBudget::kMessage, os::now());
   const auto sent = sockets_.send(*id_, destination_of(sockets_, *id_, frame), frame.payload);
   handlers_.flush_news();
   if (!sent.is_for_kernel) {
     return answer(answer_to, sent.error);
   }
+  requester_->budget.charge(static_cast<std::int64_t>(frame.payload.size() / kOctetsOfPart),
+                            os::now());
   is_busy_ = true;
   auto shared = std::make_shared<const os::UniqueFd>(std::move(answer_to));
   handlers_.on_request(*id_, {frame.payload.begin(), frame.payload.end()},

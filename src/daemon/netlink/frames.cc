@@ -3,11 +3,23 @@
 #include <algorithm>
 #include <cstring>
 
+#include "daemon/request_budget.h"
+#include "host_view/rdma_netlink.h"
+
 namespace weft::daemon {
 
 bool is_a_send(const uabi::NetlinkFrame& frame) {
   return frame.head.kind == uabi::NetlinkFrameKind::Send ||
          frame.head.kind == uabi::NetlinkFrameKind::SendTo;
+}
+
+std::int64_t cost_of(const uabi::NetlinkFrame& frame) {
+  constexpr std::int64_t kOfDevices = 5 * RequestBudget::kMessage;  // policy
+  constexpr std::int64_t kOfDatagrams = RequestBudget::kMessage / 4;
+  if (!is_a_send(frame)) {
+    return RequestBudget::kMessage;
+  }
+  return host_view::reads_devices(frame.payload) ? kOfDevices : kOfDatagrams;
 }
 
 node::NetlinkSockets::Destination destination_of(const node::NetlinkSockets& sockets,

@@ -3,6 +3,8 @@
 // What frames of a netlink socket do to it: the protocol (uabi/netlink_frames.h) joined to the
 // sockets (node/netlink_sockets.h). No I/O.
 
+#include <cstdint>
+
 #include "node/netlink_sockets.h"
 #include "uabi/netlink_frames.h"
 
@@ -10,6 +12,11 @@ namespace weft::daemon {
 
 /// Whether the frame carries a datagram.
 [[nodiscard]] bool is_a_send(const uabi::NetlinkFrame& frame);
+
+/// What the frame costs its program (RequestBudget): a datagram that reads the host's devices costs
+/// the daemon most. One that it only hands on, or that a resolver or a port mapper says to the
+/// kernel's side, costs what one of RDMA-CM's messages does.
+[[nodiscard]] std::int64_t cost_of(const uabi::NetlinkFrame& frame);
 
 /// Where its datagram goes.
 [[nodiscard]] node::NetlinkSockets::Destination destination_of(const node::NetlinkSockets& sockets,

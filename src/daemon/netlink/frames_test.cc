@@ -9,6 +9,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "daemon/request_budget.h"
+#include "host_view/rdma_netlink.h"
+#include "wire/netlink/message.h"
+
 namespace weft::daemon {
 namespace {
 
@@ -38,6 +42,24 @@ TEST(NetlinkFrames, OfProgramsAreTakenWithWhatBelongsToThem) {
   for (std::size_t length = 0; length < whole.size(); ++length) {
     EXPECT_FALSE(uabi::parse_netlink_frame(std::span{whole}.first(length)).has_value());
   }
+}
+
+TEST(NetlinkFrames, CostWhatTheDaemonDoesForThem) {
+  const auto cost = [](const NetlinkFrameHead& head, std::uint16_t type) {
+    std::vector<std::byte> datagram;
+    wire::netlink::MessageWriter writer{datagram};
+    writer.begin({.type = type, .flags = wire::netlink::kFlagRequest});
+    writer.end();
+    auto bytes = bytes_of(head, 0);
+    bytes.insert(bytes.end(), datagram.begin(), datagram.end());
+    return cost_of(*uabi::parse_netlink_frame(bytes));
+  };
+  using host_view::type_of;
+  const std::int64_t devices = cost({.kind = SendTo}, type_of(host_view::Client::Nldev, 1));
+  const std::int64_t services = cost({.kind = SendTo}, type_of(host_view::Client::Ls, 0));
+  EXPECT_GE(devices, 4 * RequestBudget::kMessage);
+  EXPECT_EQ(services, RequestBudget::kMessage / 4) << "as many as RDMA-CM's messages";
+  EXPECT_EQ(cost_of({.head = {.kind = Describe}, .payload = {}}), RequestBudget::kMessage);
 }
 
 TEST(NetlinkFrames, DoWhatTheySay) {

@@ -25,6 +25,7 @@ namespace {
 // Policy.
 constexpr int kDatagramsOfTurn = 256;
 constexpr std::uint32_t kRoom = 4U << 20;
+constexpr std::size_t kDatagramBytes = 16'384;
 
 struct NamedCounter {
   std::string_view name;
@@ -59,6 +60,7 @@ Service::Service(const ServiceOptions& options, os::NetlinkSocket netlink, Contr
   resolver_.preload(options.preload);
   if (options.kernel_timeout_ms != 0) {
     resolver_.set_kernel_timeout(options.kernel_timeout_ms);
+    flush_all();
   }
 }
 
@@ -90,9 +92,29 @@ Result<std::unique_ptr<Service>> Service::start(const ServiceOptions& options) {
   return service;
 }
 
+/// Messages of one turn for one asker go as one datagram, since sending is what costs most:
+/// netlink's readers, the kernel among them, take each message of a datagram (netlink(7)).
 void Service::send(std::uint32_t port, std::vector<std::byte> datagram) {
-  // An asker that is gone, or reads nothing, has no answer: it asks SA.
-  static_cast<void>(netlink_.send(port, 0, datagram));
+  std::vector<std::byte>& waiting = answers_[port];
+  if (waiting.size() + datagram.size() > kDatagramBytes) {
+    flush(port);
+  }
+  waiting.insert(waiting.end(), datagram.begin(), datagram.end());
+  waiting.resize(wire::netlink::aligned(waiting.size()));
+}
+
+void Service::flush(std::uint32_t port) {
+  const auto waiting = std::exchange(answers_[port], {});
+  if (!waiting.empty()) {
+    // An asker that is gone, or reads nothing, has no answer: it asks SA.
+    static_cast<void>(netlink_.send(port, 0, waiting));
+  }
+}
+
+void Service::flush_all() {
+  for (const auto& [port, waiting] : std::exchange(answers_, {})) {
+    static_cast<void>(netlink_.send(port, 0, waiting));
+  }
 }
 
 Gid Service::own_gid() const {
@@ -179,6 +201,7 @@ Result<void> Service::work(Instant now) {
     control_.push(R"({"event": "invalidated"})");
   }
   resolver_.handle_timeout(now);
+  flush_all();
   control_.handle([this](std::string_view line) { return answer(line); });
   return {};
 }

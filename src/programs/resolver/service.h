@@ -6,6 +6,7 @@
 #include <poll.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,6 +47,8 @@ class Service final : public weft::resolver::ResolverServices {
   [[nodiscard]] std::vector<pollfd> watched() const;
   [[nodiscard]] Result<void> work(Instant now);
   [[nodiscard]] Result<bool> take_netlink(Instant now);
+  void flush(std::uint32_t port);
+  void flush_all();
   void take_path(weft::resolver::SaQuestion question, const sa::PathQuery& wanted,
                  const sa::Answer<wire::PathRecord>& path, Instant now);
   [[nodiscard]] std::string answer(std::string_view line) const;
@@ -57,6 +60,7 @@ class Service final : public weft::resolver::ResolverServices {
   weft::resolver::Resolver resolver_;
   std::uint64_t changes_seen_;
   std::uint64_t overruns_{};
+  std::map<std::uint32_t, std::vector<std::byte>> answers_;  // of this turn, by who asked
   bool has_more_{};
 };
 
