@@ -15,6 +15,7 @@ FOLDER = tempfile.TemporaryDirectory()
 os.environ["WEFT_BUILD_DIR"] = FOLDER.name
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import bench_placed  # noqa: E402
+import bench_resolver  # noqa: E402
 import bench_rows  # noqa: E402
 import bench_runs  # noqa: E402
 import weft_clients  # noqa: E402
@@ -44,6 +45,29 @@ def figures_of_an_idle_machine():
     bench_rows.add_tcp(figures, '[{"size": 8, "one_way_us": 5, "gigabytes_per_s": 0.008, "million_messages_per_s": 1}]')
     bench_rows.add(figures, "UCX ucp_put_lat 8 B", "us", 0.25)
     return figures
+
+
+class Resolver(unittest.TestCase):
+    FOUND = {bench_resolver.rate_name(64, 32): [90_000, 200_000, 110_000], f"resolver, beside {bench_resolver.OPENSM}": [20.0, 10.0, 30.0],
+             bench_resolver.OPENSM: [100.0, 140.0, 90.0], f"resolver, beside {bench_resolver.OWN}": [25.0], bench_resolver.OWN: [50.0]}
+
+    def test_a_path_is_compared_with_the_sa_of_the_same_fabric(self):
+        rows = {row["name"]: row for row in bench_resolver.rows(self.FOUND)}
+        beside = rows[f"a path: resolver, beside {bench_resolver.OPENSM}"]
+        self.assertEqual((beside["value"], beside["peer_value"], beside["ratio"], beside["best"], beside["runs"]), (20.0, 100.0, 0.2, 10.0, 3))
+        self.assertEqual(rows[f"a path: resolver, beside {bench_resolver.OWN}"]["ratio"], 0.5)
+        rate = rows[bench_resolver.rate_name(64, 32)]
+        self.assertEqual((rate["value"], rate["unit"], rate["best"], rate["peer"]), (110_000, "/s", 200_000, None))
+
+    def test_the_lines_say_how_many_times_quicker(self):
+        text = "\n".join(bench_resolver.lines(self.FOUND))
+        for words in ("110,000 /s (asked: 100,000)", f"100.0 us from {bench_resolver.OPENSM}: 5.0 times quicker (asked: 5)",
+                      f"50.0 us from {bench_resolver.OWN}: 2.0 times quicker"):
+            self.assertIn(words, text)
+
+    def test_what_was_not_measured_is_left_out(self):
+        self.assertEqual(len(bench_resolver.lines({})), 1)
+        self.assertEqual(bench_resolver.rows({}), [])
 
 
 class Parsing(unittest.TestCase):
