@@ -51,8 +51,9 @@ int down(const std::string& named) {
   }
   auto socket = connect_to(*name);
   if (!socket) {
-    // A daemon that died has ended nobody.
-    const std::string ended = end_left_processes(*name);
+    // A daemon that died has ended nobody. Any other error may be of one that lives.
+    const bool is_gone = socket.error().code == ErrorCode::Refused;
+    const std::string ended = is_gone ? end_left_processes(*name) : "";
     if (ended.empty()) {
       return print_error(socket.error());
     }
