@@ -114,7 +114,7 @@ void Channel::fetch(Slot& slot) {
   }
   slot.state = transition(slot.state, CommandEvent::Fetch).next;
   if (!post_next_read(slot)) {
-    std::ignore = abort(slot);
+    abort(slot);
     close();
   }
 }

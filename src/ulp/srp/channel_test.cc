@@ -257,13 +257,17 @@ TEST(SrpChannel, ARequestWaitsForASlotWhoseSendIsNotReported) {  // R-SRPT-15, Q
   }
 }
 
+/// Asks for a block to be written, with tag 3: its data is being read.
+void begin_write(TargetBench& bench, const TargetBench::Login& login) {
+  auto write = TargetBench::command(3, cdb10(0x2A, 0, 1));
+  write.data_out = make_buffer(bench, 512, 1, 1).descriptor;
+  bench.request(login, write);
+}
+
 TEST(SrpChannel, AnAbortWaitsUntilTheDataIsNotReadAnyMore) {  // R-SRPT-16, R-SRPT-18
   TargetBench bench;
   const auto login = bench.connect();
-  const Buffer out = make_buffer(bench, 512, 1, 1);
-  auto write = TargetBench::command(3, cdb10(0x2A, 0, 1));
-  write.data_out = out.descriptor;
-  bench.request(login, write);
+  begin_write(bench, login);
   bench.manage(login, wire::SrpTaskFunction::AbortTask, 4, 3);
   EXPECT_TRUE(login.connection->units.empty());
   bench.report_one(login.id, *login.connection);  // the READ
@@ -283,10 +287,7 @@ TEST(SrpChannel, AResetEndsWhatOtherChannelsStillRead) {  // R-SRPT-16
     TargetBench bench;
     const auto writer = bench.connect(TargetBench::login_req(1));
     const auto other = bench.connect(TargetBench::login_req(2));
-    const Buffer out = make_buffer(bench, 512, 1, 1);
-    auto write = TargetBench::command(3, cdb10(0x2A, 0, 1));
-    write.data_out = out.descriptor;
-    bench.request(writer, write);
+    begin_write(bench, writer);
     bench.manage(other, function, 4);
     EXPECT_TRUE(other.connection->units.empty()) << "the writer's memory is still read";
     bench.report_one(writer.id, *writer.connection);
@@ -301,10 +302,7 @@ TEST(SrpChannel, AnInitiatorsTaskSetIsItsOwn) {  // R-SRPT-16
   TargetBench bench;
   const auto writer = bench.connect(TargetBench::login_req(1));
   const auto other = bench.connect(TargetBench::login_req(2));
-  const Buffer out = make_buffer(bench, 512, 1, 1);
-  auto write = TargetBench::command(3, cdb10(0x2A, 0, 1));
-  write.data_out = out.descriptor;
-  bench.request(writer, write);
+  begin_write(bench, writer);
   bench.manage(other, wire::SrpTaskFunction::AbortTaskSet, 4);
   EXPECT_EQ(bench.response(other)->response_code, wire::SrpResponseCode::Complete);
   bench.settle();
@@ -316,10 +314,7 @@ TEST(SrpChannel, AResetIsAnsweredThoughTheOtherChannelEnds) {  // R-SRPT-16
   TargetBench bench;
   const auto writer = bench.connect(TargetBench::login_req(1));
   const auto other = bench.connect(TargetBench::login_req(2));
-  const Buffer out = make_buffer(bench, 512, 1, 1);
-  auto write = TargetBench::command(3, cdb10(0x2A, 0, 1));
-  write.data_out = out.descriptor;
-  bench.request(writer, write);
+  begin_write(bench, writer);
   bench.manage(other, wire::SrpTaskFunction::LogicalUnitReset, 4);
   bench.channel(writer).close();
   EXPECT_TRUE(other.connection->units.empty());
