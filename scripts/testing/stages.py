@@ -39,7 +39,7 @@ def stages(jobs, long=False):
               build("dev") + ctest("dev", jobs, 500 if long else 60, environment=ASAN), ("bootstrap",), quick=True),
         Stage("requirements", "docs/REQUIREMENTS.md: every test that it names ran and passed", script("tools/requirements", "--ran", str(LOGS)), ("dev",), quick=True),
         Stage("release", "g++ 12, optimised: what a user runs, and the benchmarks",
-              build("release", "weft_programs", "blockd", "blockd++", "weft_bench", "crash_programs", "weft_hostile_peer", "weft_hostile_cm"), ("bootstrap",)),
+              build("release", "weft_programs", "blockd", "blockd++", "weft_bench", "crash_programs", "weft_hostile_peer", "weft_hostile_cm", "weft_iwarp_connection"), ("bootstrap",)),
         Stage("pingpong", "ibv_*_pingpong on two hosts, a part of every combination; and under the sanitizers",
               some("pingpong") + client("pingpong", "--smoke", preset="dev", environment=sanitizer_preload()), ("dev", "release")),
         Stage("perftest", "perftest on two hosts, a part of every combination", some("perftest"), built),
