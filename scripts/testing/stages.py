@@ -15,7 +15,8 @@ TSAN_ROOMS = ("ring", "os", "station", "host", "daemon", "verbs")
 NOT_UNDER_TSAN = "Interleaving[.]|Explorer[.]|WhileItGrows|VerbsImport[.]|ShowsTheLastByteOfAWriteLast|[.]replay$|Namespace|ProcessEnder|/Explain"
 
 ASAN = (("ASAN_OPTIONS", "detect_leaks=1"), ("UBSAN_OPTIONS", "print_stacktrace=1"))
-TSAN = (("TSAN_OPTIONS", f"suppressions={ROOT / 'tests' / 'tsan.supp'} halt_on_error=1 die_after_fork=0"),)
+# In quotes, since the checkout's folder may have a space in its name.
+TSAN = (("TSAN_OPTIONS", f"suppressions='{ROOT / 'tests' / 'tsan.supp'}' halt_on_error=1 die_after_fork=0"),)
 
 
 def stages(jobs, long=False):

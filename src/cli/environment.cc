@@ -38,9 +38,17 @@ constexpr DropIn kNetlink{"netlink", "libweft-netlink.so"};
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   const auto above = self.parent_path() / "..";
   for (const auto& candidate : {above / "compat" / library.folder, above / "lib" / "weft"}) {
-    if (std::filesystem::exists(candidate / library.library, error)) {
-      return std::filesystem::weakly_canonical(candidate, error).string();
+    if (!std::filesystem::exists(candidate / library.library, error)) {
+      continue;
     }
+    std::string folder = std::filesystem::weakly_canonical(candidate, error).string();
+    if (folder.find_first_of(":;") != std::string::npos) {  // ld.so(8), LD_LIBRARY_PATH
+      return fail(ErrorCode::InvalidArgument,
+                  "{}: the dynamic linker takes ':' and ';' for the end of a folder's name: move "
+                  "Weft to a folder without",
+                  folder);
+    }
+    return folder;
   }
   return fail(ErrorCode::NotFound, "no {} beside {}: build all of Weft", library.library,
               self.string());
@@ -54,6 +62,17 @@ void append_to(const char* variable, const std::string& item) {
   } else if (fmt::format(":{}:", before).find(fmt::format(":{}:", item)) == std::string::npos) {
     setenv(variable, fmt::format("{}:{}", before, item).c_str(), 1);
   }
+}
+
+/// Has programs load a library before all others. A name in LD_PRELOAD ends at a space, and there
+/// is no way to quote one (ld.so(8)), so that of a library in a folder with a space is looked up in
+/// LD_LIBRARY_PATH.
+void preload(const std::string& folder, const char* library) {
+  if (folder.find_first_of(" \t\n") == std::string::npos) {
+    return append_to("LD_PRELOAD", fmt::format("{}/{}", folder, library));
+  }
+  append_to("LD_LIBRARY_PATH", folder);
+  append_to("LD_PRELOAD", library);
 }
 
 }  // namespace
@@ -87,7 +106,7 @@ Result<void> enter(const std::string& fabric, const std::string& host) {
   const std::string path =
       before == nullptr || *before == '\0' ? *library : fmt::format("{}:{}", *library, before);
   setenv("LD_LIBRARY_PATH", path.c_str(), 1);
-  append_to("LD_PRELOAD", fmt::format("{}/{}", *netlink, kNetlink.library));
+  preload(*netlink, kNetlink.library);
 #if defined(__SANITIZE_ADDRESS__) || defined(WEFT_HAS_ADDRESS_SANITIZER)
   // The sanitizer's runtime wants to be the first library of a program, which it need not be.
   append_to("ASAN_OPTIONS", "verify_asan_link_order=0");

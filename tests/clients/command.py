@@ -227,6 +227,38 @@ class Command(unittest.TestCase):
                 self.assertEqual(done.returncode, status, (words, name, done.stderr))
                 self.assertIn(said, done.stderr)
 
+    def installed(self, name):
+        """The weft command in a folder of that name, with what programs on hosts load."""
+        built, there = weft_clients.build_folder() / "src" / "compat", pathlib.Path(self.folder.name) / name
+        for folder in ("bin", "lib/weft"):
+            (there / folder).mkdir(parents=True)
+        for library in ("ibverbs/libibverbs.so.1", "ibumad/libibumad.so.3", "rdmacm/librdmacm.so.1", "netlink/libweft-netlink.so"):
+            shutil.copy(built / library, there / "lib" / "weft")
+        return shutil.copy(weft_clients.weft_command(), there / "bin")
+
+    def run_installed(self, command, *arguments):
+        return subprocess.run([command, *arguments], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+                              env={**os.environ, "WEFT_RUN": self.run_directory, "WEFT_FABRIC": "test"})
+
+    def test_works_in_a_folder_whose_name_has_a_space(self):
+        """`rdma` asks netlink, whose library programs load before all others: LD_PRELOAD ends names at spaces."""
+        command = self.installed("a place with spaces")
+        self.assertEqual(self.run_installed(command, "up", "pair").returncode, 0)
+        self.addCleanup(self.run_installed, command, "down")
+        for program in (("rdma", "dev"), ("ibv_devices",)):
+            done = self.run_installed(command, "exec", "h1", "--", *program)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("weft0", done.stdout)
+            self.assertEqual(done.stderr, "")
+
+    def test_says_so_in_a_folder_whose_name_the_dynamic_linker_cannot_read(self):
+        command = self.installed("a:place")
+        self.assertEqual(self.run_installed(command, "up", "pair").returncode, 0)
+        self.addCleanup(self.run_installed, command, "down")
+        done = self.run_installed(command, "exec", "h1", "--", "true")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("move Weft to a folder without", done.stderr)
+
     def test_a_drawing_needs_no_other_program(self):
         for topology in ("torus:4x4x4", "fat-tree:4:3", "pair"):
             drawn = self.weft("topology", "generate", topology, "--to", "svg", PATH="/nowhere")

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 
+#include <filesystem>
+
 #include "netlink_host.h"
 
 namespace weft {
@@ -87,7 +89,10 @@ assert kind == 5 << 10 | 1 and sequence == 9 and b"weft0" in answer, answer
 )";
   const pid_t child = fork();
   if (child == 0) {
-    setenv("LD_PRELOAD", WEFT_NETLINK_LIBRARY, 1);
+    // By its name alone: its folder's may have a space, at which LD_PRELOAD would end.
+    const std::filesystem::path library{WEFT_NETLINK_LIBRARY};
+    setenv("LD_LIBRARY_PATH", library.parent_path().c_str(), 1);
+    setenv("LD_PRELOAD", library.filename().c_str(), 1);
     execlp("python3", "python3", "-c", kProgram, number.c_str(), nullptr);
     _exit(127);
   }
