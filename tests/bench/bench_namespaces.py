@@ -5,6 +5,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -40,6 +41,9 @@ class Figure:
         """Of medians, inside to outside."""
         return self.median(INSIDE) / self.median(OUTSIDE)
 
+    def best(self, way):
+        return (min if self.unit == bench_rows.MICROSECONDS else max)(self.values[way])
+
 
 def listens(pid, port):
     """Whether a process's network namespace has a TCP listener on the port."""
@@ -57,7 +61,7 @@ class Programs:
         self.fabric, self.hosts, self.folder = fabric, hosts, pathlib.Path(folder)
         self.mpi = shutil.copy(self.build_mpi(), self.folder / "mpi_latency")
         self.shell = self.folder / "remote-shell"
-        self.shell.write_text(REMOTE_SHELL.format(weft=fabric.weft), encoding="utf-8")
+        self.shell.write_text(REMOTE_SHELL.format(weft=shlex.quote(str(fabric.weft))), encoding="utf-8")
         self.shell.chmod(0o755)
 
     def build_mpi(self):
@@ -122,6 +126,7 @@ class Programs:
         else:
             exported = [word for name in ("UCX_TLS", *mpi.DEVICE) for word in ("-x", name)]
             command = [self.fabric.weft, "exec", "--ns", self.hosts[0], "--", "mpirun", "--host", ",".join(self.hosts), "-np", "2", "--oversubscribe",
+                       "--bind-to", "none",  # each launcher binds its first rank to the same core
                        "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(self.shell), *mpi.BY_UCX, *exported, str(self.mpi)]
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                  env=self.fabric.environment(settings), start_new_session=True)
@@ -165,13 +170,14 @@ def measure(topology, runs, say):
 
 def lines(figures):
     number = bench_rows.number
-    head = f"{'':28} {OUTSIDE:>14} {INSIDE:>14} {'':4} {'ratio':>7}"
-    return [head, *(f"{figure.name:28} {number(figure.median(OUTSIDE)):>14} {number(figure.median(INSIDE)):>14} {figure.unit:4} {number(figure.ratio):>7}"
+    head = f"{'':28} {OUTSIDE:>14} {INSIDE:>14} {'':4} {'ratio':>7} {'best':>10} {'best':>10} {'ratio':>7}"
+    return [head, *(f"{figure.name:28} {number(figure.median(OUTSIDE)):>14} {number(figure.median(INSIDE)):>14} {figure.unit:4} {number(figure.ratio):>7} "
+                    f"{number(figure.best(OUTSIDE)):>10} {number(figure.best(INSIDE)):>10} {number(figure.best(INSIDE) / figure.best(OUTSIDE)):>7}"
                     for figure in figures)]
 
 
 def rows(figures):
     """For the JSON, in the form of bench_rows.row."""
     return [{"name": f"{figure.name} {INSIDE}", "value": figure.median(INSIDE), "unit": figure.unit, "peer": OUTSIDE, "peer_value": figure.median(OUTSIDE),
-             "ratio": figure.ratio, "best": (min if figure.unit == bench_rows.MICROSECONDS else max)(figure.values[INSIDE]),
+             "ratio": figure.ratio, "best": figure.best(INSIDE),
              "runs": len(figure.values[INSIDE])} for figure in figures]

@@ -71,7 +71,7 @@ def complaints(path, soname, folder=None):
         environment["LD_LIBRARY_PATH"] = str(folder)
     done = subprocess.run(["ldd", "-r", path], capture_output=True, text=True, env=environment, timeout=60)
     output = done.stdout + done.stderr
-    taken = re.search(rf"{re.escape(soname)} => (\S+)", output)
+    taken = re.search(rf"{re.escape(soname)} => (.+) \(0x", output)  # its folder's name may have spaces
     lines = {re.sub(r"0x[0-9a-f]+|\s+\(\S+\)", "", line).replace(str(folder), "").strip()
              for line in output.splitlines() if COMPLAINT.search(line)}
     return lines, taken.group(1) if taken else None

@@ -9,6 +9,7 @@ that nothing needs any more.
 import argparse
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -157,7 +158,7 @@ def main():
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     weft_clients.need_programs("ibsim", "opensm", "ibnetdiscover", "iblinkinfo", "smpquery")
     theirs = outputs(OnIbsim(str(TOPOLOGY), f"debian-{os.getpid()}"))
-    ours = outputs(OnWeft(f"{TOPOLOGY} --no-sm --ibsim"))
+    ours = outputs(OnWeft(f"{shlex.quote(str(TOPOLOGY))} --no-sm --ibsim"))
     explained, bad = {}, [f"says nothing on ibsim: {query}" for query, output in theirs.items() if len(output.splitlines()) < 1 or "iberror" in output]
     for query in theirs:
         for field, of_ibsim, of_weft in differences(query, theirs[query], ours[query]):

@@ -10,6 +10,7 @@ is started for the next flow when it died.
 import concurrent.futures
 import os
 import re
+import shlex
 import sys
 import tempfile
 import time
@@ -74,8 +75,8 @@ def main():
     topology = ibsim_comparison.TOPOLOGY
     networks = {
         "OpenSM over ibsim": (ibsim_comparison.OnIbsim(str(topology), f"debian-{os.getpid()}"), True),
-        "OpenSM over Weft": (weft_clients.Fabric(f"{topology} --no-sm", f"osmtest-opensm-{os.getpid()}"), True),
-        "Weft's own manager": (weft_clients.Fabric(str(topology), f"osmtest-own-{os.getpid()}"), False),
+        "OpenSM over Weft": (weft_clients.Fabric(f"{shlex.quote(str(topology))} --no-sm", f"osmtest-opensm-{os.getpid()}"), True),
+        "Weft's own manager": (weft_clients.Fabric(shlex.quote(str(topology)), f"osmtest-own-{os.getpid()}"), False),
     }
     with concurrent.futures.ThreadPoolExecutor(len(networks)) as pool:  # flows mostly wait for what they have timed
         columns = dict(zip(networks, pool.map(flows, *zip(*networks.values()))))

@@ -20,7 +20,7 @@ import unittest
 import iscsi_attach
 import fat_tree
 import namespaces
-import srp_capture
+import rc_capture
 import weft_clients
 
 GUIDE = weft_clients.ROOT / "docs" / "guide" / "srp.md"
@@ -371,7 +371,7 @@ class Srp(unittest.TestCase):
         """Only the target moves data (T-SRPI-1), and it has; immediate data go with the commands where they are wanted."""
         lids = {port["node"]: int(port["lid"], 0) if isinstance(port["lid"], str) else port["lid"] for port in self.fabric.ports()}
         target, initiator = lids[SERVER], lids[CLIENT]
-        found = srp_capture.sums(packets)
+        found = rc_capture.sums(packets)
         for kind in ("write", "read request"):
             self.assertNotIn((initiator, kind), found, found)
             self.assertIn((target, kind), found, found)
@@ -417,7 +417,7 @@ class Srp(unittest.TestCase):
         with Target(self.fabric, "--lun", str(image)) as target:
             with fat_tree.Capture(self.fabric, (CLIENT, 1), self.folder) as capture, self.attached(target.url(), "--no-immediate-data") as attached:
                 texts = self.file_system(folder, attached, image.stat().st_size)
-            self.check_traffic(list(srp_capture.packets_of(capture.path)), immediate=False)
+            self.check_traffic(list(rc_capture.packets_of(capture.path)), immediate=False)
             self.assertEqual(target.stop()[0], 0)
         # What the target has in its file is that file system, without SRP between.
         self.assertEqual(subprocess.run(["e2fsck", "-f", "-n", str(image)], capture_output=True, timeout=SECONDS, check=False).returncode, 0)
@@ -435,7 +435,7 @@ class Srp(unittest.TestCase):
                 capture.path.unlink(missing_ok=True)
                 with capture, self.attached(target.url(), *options) as attached:
                     self.good(attached, f"write -s {data} 0 4k", f"write -s {data} 64k 64k", "read 0 128k")
-                self.check_traffic(list(srp_capture.packets_of(capture.path)), immediate)
+                self.check_traffic(list(rc_capture.packets_of(capture.path)), immediate)
 
     def test_wrong_options_are_refused_with_what_would_do(self):
         for arguments, status, reason in ((["target"], 2, "no target: give --lun"), (["target", "--lun", "ram:1M", "--allow", "somebody"], 2, "somebody"),

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import socket
@@ -70,7 +71,7 @@ class Fabric:
         self.weft = weft_command()
 
     def __enter__(self):
-        self.run("up", *self.topology.split(), "--name", self.name)
+        self.run("up", *shlex.split(self.topology), "--name", self.name)
         return self
 
     def __exit__(self, *_):
