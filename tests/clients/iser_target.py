@@ -13,15 +13,18 @@ import pathlib
 import re
 import shlex
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
+import fat_tree
 import iscsi
 import iscsi_attach
 import iser
+import rc_capture
 import weft_clients
 
 GUIDE = weft_clients.ROOT / "docs" / "guide" / "iser.md"
@@ -37,6 +40,11 @@ SUITES = ("SCSI.Inquiry.", "SCSI.Read10.", "SCSI.Read16.", "SCSI.Write10.", "SCS
           "SCSI.CompareAndWrite.", "SCSI.Unmap.", "SCSI.WriteSame16.", "SCSI.ModeSense6.", "SCSI.ReportSupportedOpcodes.", "iSCSI.iSCSIcmdsn.", "iSCSI.iSCSINop.")
 # Their room is larger than the disk, which is as small as libiscsi's iSER wants it; iscsi.py has them on a larger one.
 TOO_LARGE = ("SCSI.Read10.Async", "SCSI.Write10.Async")
+SIZES = (4 << 10, 64 << 10, 1 << 20)
+HEADER_BYTES, PDU_BYTES = 28, 48  # RFC 7145 §9.2, RFC 7143 §11.2.1
+SCSI_COMMAND, LOGIN_REQUEST = 0x01, 0x03
+READS, WRITES = 0x40, 0x20       # of a command's flags, RFC 7143 §11.3.1
+INQUIRY = 0x12
 # Of iser.DIFFERENCES what is tgt's, not libiscsi's.
 OF_TGT = "tgt's "
 
@@ -248,6 +256,74 @@ class IserTarget(unittest.TestCase):
     def test_our_initiator_copies_to_tgt_and_back(self):
         with tempfile.TemporaryDirectory() as folder, iser.Target(self.fabric, SERVER, weft_clients.Ports().take(), iscsi_attach.DISK_BYTES) as target:
             self.copies(target.url("iser"), pathlib.Path(target.folder.name) / "iser", folder, "--initiator", iser.INITIATORS[0])
+
+    def check_header(self, payload):
+        """(key and address of what may be read, of what may be written, the PDU's basic header) of a SEND, as RFC 7145 §9.2 lays it out."""
+        self.assertGreaterEqual(len(payload), HEADER_BYTES + PDU_BYTES)
+        self.assertEqual(payload[0] >> 4, 1, "no iSCSI control-type PDU")
+        self.assertEqual((payload[0] & 3, payload[1:4]), (0, bytes(3)), "reserved bits")
+        may_read, may_write = payload[0] & 8 != 0, payload[0] & 4 != 0
+        write_key, write_address, read_key, read_address = struct.unpack(">IQIQ", payload[4:HEADER_BYTES])
+        if not may_read:
+            self.assertEqual((write_key, write_address), (0, 0))
+        if not may_write:
+            self.assertEqual((read_key, read_address), (0, 0))
+        return ((write_key, write_address) if may_read else None, (read_key, read_address) if may_write else None,
+                payload[HEADER_BYTES:HEADER_BYTES + PDU_BYTES])
+
+    def check_conversation(self, packets):
+        """Headers of all that our initiator SENDs; that the target READs and WRITEs where they say, and nowhere else, and moves all data."""
+        lids = {port["node"]: int(port["lid"], 0) if isinstance(port["lid"], str) else port["lid"] for port in self.fabric.ports()}
+        target, initiator = lids[SERVER], lids[CLIENT]
+        opcodes, commands, readable, writable, to_write, immediate = set(), set(), [], [], 0, 0
+        for packet in packets:
+            if packet.kind == "send" and packet.begins and packet.slid == initiator:
+                may_read, may_write, pdu = self.check_header(packet.payload)
+                opcode, length = pdu[0] & 0x3F, int.from_bytes(pdu[20:24], "big")
+                opcodes.add(opcode)
+                if opcode != SCSI_COMMAND:
+                    continue
+                commands.add(pdu[32])
+                ahead = int.from_bytes(pdu[5:8], "big")
+                if pdu[1] & WRITES:
+                    to_write, immediate = to_write + length, immediate + ahead
+                    if length > ahead:
+                        self.assertIsNotNone(may_read, "data to write, and no key")
+                        readable.append((*may_read, length - ahead))
+                elif pdu[1] & READS:
+                    self.assertIsNotNone(may_write, "data to read, and no key")
+                    writable.append((*may_write, length))
+            elif packet.kind == "send" and packet.begins:
+                self.assertEqual(packet.payload[0] >> 4, 1)
+            elif packet.place is not None:
+                self.assertEqual(packet.slid, target, "only the target moves data")
+                address, key, length = packet.place
+                places = readable if packet.kind == "read request" else writable
+                self.assertTrue(any(key == place[0] and place[1] <= address and address + length <= place[1] + place[2] for place in places),
+                                f"{packet.kind} of {length} octets at {address:#x} by {key:#x}, which no header allows")
+        self.assertLessEqual({LOGIN_REQUEST, SCSI_COMMAND}, opcodes)
+        self.assertIn(INQUIRY, commands)
+        found = rc_capture.sums(packets)
+        self.assertEqual(found[initiator, "read response"][1], to_write - immediate)
+        self.assertGreaterEqual(found[target, "write"][1], sum(SIZES))
+        self.assertGreaterEqual(to_write, sum(SIZES))
+
+    def converse(self, folder, url, *arguments):
+        with fat_tree.Capture(self.fabric, (CLIENT, 1), folder) as capture, self.attached(folder, url, *arguments) as attached:
+            for number, size in enumerate(SIZES, 1):
+                status, output = attached.qemu_io(f"write -P {number} 0 {size}", "flush", f"read -P {number} 0 {size}")
+                self.assertEqual(status, 0, output)
+                self.assertNotIn("verification failed", output)
+        self.check_conversation(list(rc_capture.packets_of(capture.path)))
+
+    def test_headers_are_the_rfcs_and_the_target_moves_the_data(self):
+        """T-ISER-1: by our target, and by tgt."""
+        with tempfile.TemporaryDirectory() as folder:
+            disk = iscsi_attach.empty_disk(folder)
+            with Target(self.fabric, "--lun", str(disk)) as target:
+                self.converse(folder, target.url())
+            with iser.Target(self.fabric, SERVER, weft_clients.Ports().take(), iscsi_attach.DISK_BYTES) as target:
+                self.converse(folder, target.url("iser"), "--initiator", iser.INITIATORS[0])
 
     def test_our_initiator_waits_for_a_target_that_comes_again(self):
         tcp_port = weft_clients.Ports().take()

@@ -50,6 +50,24 @@ TEST(IserData, WhatIsWrittenIsReadAgain) {
   EXPECT_EQ(world.movers.front()->tasks(), 0U);
 }
 
+// R-IST-4: what a command reads is written with its response, in one chain.
+TEST(IserData, GoesWithItsResponseInOneChain) {
+  World world;
+  PduLog log;
+  world.connect(log);
+  world.login(log);
+  TargetDatamover& target = *world.movers.front();
+  const std::uint64_t chains = target.chains();
+  const std::uint64_t requests = target.requests();
+  std::vector<std::byte> read(512);
+  Task task;
+  world.set_up(task, false, 3, read);
+  ASSERT_TRUE(world.link().transmit(task));
+  EXPECT_EQ(world.next<ScsiResponse>(log).status, 0);
+  EXPECT_EQ(target.requests() - requests, 2U) << "an RDMA WRITE and a SEND";
+  EXPECT_EQ(target.chains() - chains, 1U);
+}
+
 struct Combination {
   bool initial_r2t{};
   bool immediate_data{};

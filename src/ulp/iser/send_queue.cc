@@ -38,6 +38,7 @@ Result<void> SendQueue::post(SendRequests requests) {
   if (posted_.size() == before) {
     return {};
   }
+  ++chains_;
   const core::SendWr* bad = nullptr;
   auto posted = core::post_send(qp_, posted_[before]->wr, &bad);
   if (!posted) {

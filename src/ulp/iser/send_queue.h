@@ -65,6 +65,8 @@ class SendQueue {
   /// Requests that asked for a completion so far, and all.
   [[nodiscard]] std::uint64_t signalled() const { return signalled_; }
   [[nodiscard]] std::uint64_t total() const { return next_; }
+  /// Calls of post().
+  [[nodiscard]] std::uint64_t chains() const { return chains_; }
 
  private:
   static void handle_completion(core::Cq& cq, const core::Wc& wc);
@@ -76,6 +78,7 @@ class SendQueue {
   std::deque<std::unique_ptr<SendRequest>> posted_;  // in order
   std::uint64_t next_{};
   std::uint64_t signalled_{};
+  std::uint64_t chains_{};
   std::uint32_t since_signal_{};
 };
 

@@ -198,7 +198,7 @@ void TargetDatamover::send_control(iscsi::OutgoingPdu pdu) {
   }
   const Opcode opcode = pdu.basic_header().opcode;
   if (opcode == Opcode::ScsiResponse) {
-    send_response(pdu);
+    enqueue(make_response(pdu));
     return;
   }
   if (opcode == Opcode::LoginResponse && !is_ring_open_) {
@@ -218,7 +218,7 @@ void TargetDatamover::send_control(iscsi::OutgoingPdu pdu) {
   enqueue(std::move(request));
 }
 
-void TargetDatamover::send_response(const iscsi::OutgoingPdu& pdu) {
+std::unique_ptr<SendRequest> TargetDatamover::make_response(const iscsi::OutgoingPdu& pdu) {
   auto response = pdu.as<wire::iscsi::ScsiResponse>();
   response.exp_data_sn = 0;  // the initiator has seen neither Data-In nor R2T
   iscsi::OutgoingPdu changed = pdu;
@@ -229,20 +229,25 @@ void TargetDatamover::send_response(const iscsi::OutgoingPdu& pdu) {
     tasks_.erase(found);
   }
   if (remote_invalidation_ && (header.has_read_stag || header.has_write_stag)) {
-    send_invalidating(changed, RKey{header.has_read_stag ? header.read_stag : header.write_stag});
-    return;
+    return make_invalidating(changed,
+                             RKey{header.has_read_stag ? header.read_stag : header.write_stag});
   }
   auto request = channel_->make_send(to_message({}, changed));
   request->must_signal = true;
-  enqueue(std::move(request));
+  return request;
 }
 
-void TargetDatamover::send_invalidating(const iscsi::OutgoingPdu& pdu, RKey rkey) {
+std::unique_ptr<SendRequest> TargetDatamover::make_invalidating(const iscsi::OutgoingPdu& pdu,
+                                                                RKey rkey) const {
   auto request = channel_->make_send(to_message({}, pdu));
   request->must_signal = true;
   request->wr.opcode = verbs::WrOpcode::SendWithInvalidate;
   request->wr.invalidate_rkey = rkey;
-  enqueue(std::move(request));
+  return request;
+}
+
+void TargetDatamover::send_invalidating(const iscsi::OutgoingPdu& pdu, RKey rkey) {
+  enqueue(make_invalidating(pdu, rkey));
 }
 
 void TargetDatamover::put_data(iscsi::OutgoingPdu data_in) {
@@ -264,10 +269,12 @@ void TargetDatamover::put_data(iscsi::OutgoingPdu data_in) {
   request->wr.remote_address = found->second.header.read_base_offset +
                                (planted(PlantedBug::DataInAtStart) ? 0 : header.buffer_offset);
   request->wr.rkey = RKey{found->second.header.read_stag};
-  enqueue(std::move(request));
-  if (header.has_status) {
-    send_response(response_of(header));
+  SendRequests chain;
+  chain.push_back(std::move(request));
+  if (header.has_status) {  // the last data and the response in one chain (R-IST-4)
+    chain.push_back(make_response(response_of(header)));
   }
+  enqueue(std::move(chain));
 }
 
 void TargetDatamover::get_data(iscsi::OutgoingPdu r2t, MutableByteSpan into) {
@@ -322,16 +329,21 @@ void TargetDatamover::terminate(Ending ending, std::string_view reason) {
 }
 
 void TargetDatamover::enqueue(std::unique_ptr<SendRequest> request) {
-  waiting_.push_back(std::move(request));
+  SendRequests one;
+  one.push_back(std::move(request));
+  enqueue(std::move(one));
+}
+
+void TargetDatamover::enqueue(SendRequests chain) {
+  waiting_.push_back(std::move(chain));
   flush();
 }
 
 void TargetDatamover::flush() {
-  while (!is_ending_ && !waiting_.empty() && channel_->sends().room() != 0) {
-    SendRequests one;
-    one.push_back(std::move(waiting_.front()));
+  while (!is_ending_ && !waiting_.empty() && channel_->sends().room() >= waiting_.front().size()) {
+    SendRequests chain = std::move(waiting_.front());
     waiting_.pop_front();
-    if (const auto posted = channel_->sends().post(std::move(one)); !posted) {
+    if (const auto posted = channel_->sends().post(std::move(chain)); !posted) {
       end(posted.error().reason);
     }
   }

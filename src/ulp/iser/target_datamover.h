@@ -71,6 +71,9 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   void handle_cm(const CmReport& report) override;
 
   [[nodiscard]] std::size_t tasks() const { return tasks_.size(); }
+  /// Chains of work requests that were posted, and the requests in them.
+  [[nodiscard]] std::uint64_t chains() const { return channel_->sends().chains(); }
+  [[nodiscard]] std::uint64_t requests() const { return channel_->sends().total(); }
   [[nodiscard]] const std::string& reason() const { return reason_; }
 
  private:
@@ -85,8 +88,12 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   [[nodiscard]] Result<void> open_and_accept(ByteSpan private_data);
   [[nodiscard]] bool take_command(const ControlMessage& message);
   void answer_hello(const wire::iser::Hello& hello);
-  void send_response(const iscsi::OutgoingPdu& pdu);
+  [[nodiscard]] std::unique_ptr<SendRequest> make_response(const iscsi::OutgoingPdu& pdu);
+  [[nodiscard]] std::unique_ptr<SendRequest> make_invalidating(const iscsi::OutgoingPdu& pdu,
+                                                               RKey rkey) const;
   void enqueue(std::unique_ptr<SendRequest> request);
+  /// As one chain, once there is room for all of it.
+  void enqueue(SendRequests chain);
   void flush();
   void end_if_all_is_sent();
   void end(std::string_view reason);
@@ -105,7 +112,7 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   bool ends_after_output_{};
   std::string reason_;
   std::unordered_map<std::uint32_t, TaskMemory> tasks_;  // by Initiator Task Tag
-  std::deque<std::unique_ptr<SendRequest>> waiting_;     // for room, in order
+  std::deque<SendRequests> waiting_;                     // chains, for room, in order
   core::Work linger_work_;
   core::Work gone_work_;
 };
