@@ -22,6 +22,7 @@
 #include "core/srq.h"
 #include "verbs/qp_attributes.h"
 #include "verbs/qp_type.h"
+#include "verbs/receive_hash.h"
 
 namespace weft::core {
 
@@ -52,6 +53,7 @@ struct QpInit {
   QpCreateFlags flags{};
   PortNumber port{};                      ///< SMI and GSI
   IndirectionTable* indirection_table{};  ///< in place of a receive queue
+  verbs::ReceiveHash receive_hash{};      ///< how packets are spread over it
   ObjectEventHandler event_handler{};
   void* context{};
   const char* caller{"core"};

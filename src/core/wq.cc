@@ -23,7 +23,8 @@ constexpr auto kTransitions = std::to_array<Transition>({
 
 constexpr std::string_view name_of(WqState state) {
   constexpr auto kNames = std::to_array<std::string_view>({"RESET", "RDY", "ERR"});
-  return kNames[static_cast<std::size_t>(state)];
+  const auto number = static_cast<std::size_t>(state);
+  return number < kNames.size() ? kNames[number] : "a state that there is not";
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "hca/memory_region.h"
 #include "hca/qp.h"
 #include "hca/receive_queue.h"
+#include "hca/receive_scaling.h"
 #include "hca/types.h"
 #include "hca/work_queue.h"
 #include "hca/xrc.h"
@@ -67,6 +68,8 @@ struct QpInit {
   /// UD: the number in packets, in place of the QP's own (R-QP-6); QP1's, for one. Not of this
   /// process's range, and of no other QP of the HCA.
   std::optional<Qpn> external_number{};
+  /// UD: with a table the QP has neither `recv_cq` nor `srq`, and no receive queue.
+  ReceiveScaling scaling{};
 };
 
 /// A host channel adapter as one process has it open: the verbs objects and their rules. The driver
@@ -162,7 +165,10 @@ class Hca {
   Result<Qp*> create_proxy(XrcDomain& domain, const XrcProxyRequest& request);
   /// Creates a receive work queue without a QP (ibv_create_wq).
   Result<WorkQueue*> create_wq(const WorkQueue::Init& init);
-  Result<void> destroy_wq(WorkQueue& wq);
+  Result<void> destroy_wq(WorkQueue& wq);  ///< refused while an indirection table has it
+  /// A table of a power of two of queues, for QPs that receive through it.
+  Result<IndirectionTable*> create_indirection_table(std::span<WorkQueue* const> queues);
+  Result<void> destroy_indirection_table(IndirectionTable& table);  ///< refused while QPs use it
   Result<AddressHandle*> create_ah(ProtectionDomain& pd, const AddressVector& attributes);
   Result<void> destroy_ah(AddressHandle& ah);
   /// Creates a QP in RESET. Refuses what exceeds the device's limits or does not fit the type; see

@@ -120,6 +120,7 @@ struct Hca::State {
   }
 
   std::vector<std::unique_ptr<WorkQueue>> wqs;  // index: number - kFirstWorkQueue
+  ObjectPool<IndirectionTable> indirection_tables;
   XrcSrqTable xrc_srqs;
   ObjectPool<XrcDomain> xrc_domains;
   ObjectPool<ProtectionDomain> pds;

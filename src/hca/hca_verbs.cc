@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -45,6 +46,25 @@ Result<void> refuse_if_used(const std::atomic<std::uint32_t>& uses, std::string_
       break;  // refused by check_qp_init
   }
   return nullptr;
+}
+
+Result<void> check_scaling(const QpInit& init) {
+  if (init.type != QpType::Ud) {
+    return fail(ErrorCode::NotSupported,
+                "a {} QP has a receive queue of its own; only UD QPs spread what they receive",
+                verbs::name_of(init.type));
+  }
+  if (init.recv_cq != nullptr || init.srq != nullptr || init.capabilities.max_recv_wr != 0) {
+    return fail(ErrorCode::InvalidArgument,
+                "a QP that receives through an indirection table has no receive CQ, SRQ or receive "
+                "queue");
+  }
+  if (!verbs::go_together(init.scaling.hash.fields)) {
+    return fail(ErrorCode::InvalidArgument,
+                "hash fields {:#x}: the device has those of IPv4 or IPv6, and of TCP or UDP",
+                init.scaling.hash.fields.bits());
+  }
+  return {};
 }
 
 }  // namespace
@@ -179,11 +199,45 @@ Result<WorkQueue*> Hca::create_wq(const WorkQueue::Init& init) {
 }
 
 Result<void> Hca::destroy_wq(WorkQueue& wq) {
+  if (auto free = refuse_if_used(wq.uses, "work queue", "entries of indirection tables"); !free) {
+    return free;  // R-WQ-2
+  }
   wq.cq().remove(wq.number());
   wq.cq().uses.fetch_sub(1, std::memory_order_release);
   wq.pd().uses.fetch_sub(1, std::memory_order_release);
   const std::lock_guard guard{state_->objects};
   state_->wqs[wq.number().value() - kFirstWorkQueue].reset();
+  return {};
+}
+
+Result<IndirectionTable*> Hca::create_indirection_table(std::span<WorkQueue* const> queues) {
+  if (!std::has_single_bit(queues.size()) || queues.size() > IndirectionTable::kMaxEntries) {
+    return fail(ErrorCode::InvalidArgument,
+                "an indirection table of {} entries; the device takes a power of two up to {}",
+                queues.size(), IndirectionTable::kMaxEntries);
+  }
+  const std::lock_guard guard{state_->objects};
+  if (auto room =
+          refuse_if_full(state_->indirection_tables.size(),
+                         state_->configuration.limits.max_indirection_tables, "indirection tables");
+      !room) {
+    return std::unexpected(room.error());
+  }
+  for (WorkQueue* const wq : queues) {
+    wq->uses.fetch_add(1, std::memory_order_relaxed);
+  }
+  return state_->indirection_tables.add(std::make_unique<IndirectionTable>(queues));
+}
+
+Result<void> Hca::destroy_indirection_table(IndirectionTable& table) {
+  if (auto free = refuse_if_used(table.uses, "indirection table", "QPs"); !free) {
+    return free;
+  }
+  const std::lock_guard guard{state_->objects};
+  for (WorkQueue* const wq : table.queues()) {
+    wq->uses.fetch_sub(1, std::memory_order_release);
+  }
+  state_->indirection_tables.free(table);
   return {};
 }
 
@@ -215,6 +269,10 @@ Result<void> Hca::check_qp_init(const QpInit& init) const {
   if (init.type == QpType::Smi || init.type == QpType::Gsi || init.type == QpType::RawPacket) {
     return fail(ErrorCode::NotSupported, "the engine has no {} QPs", verbs::name_of(init.type));
   }
+  if (!verbs::qp_type_of(std::to_underlying(init.type))) {
+    return fail(ErrorCode::InvalidArgument, "there is no QP type {}",
+                std::to_underlying(init.type));
+  }
   if (init.external_number && init.type != QpType::Ud) {
     return fail(ErrorCode::NotSupported,
                 "a {} QP goes by its own number; only a UD QP may go by another",
@@ -225,7 +283,13 @@ Result<void> Hca::check_qp_init(const QpInit& init) const {
                ? Result<void>{}
                : fail(ErrorCode::InvalidArgument, "an XRC target QP needs an XRC domain");
   }
-  const bool receives = init.type != QpType::XrcInitiator;
+  const bool is_scaled = init.scaling.table != nullptr;
+  if (is_scaled) {
+    if (auto checked = check_scaling(init); !checked) {
+      return checked;
+    }
+  }
+  const bool receives = init.type != QpType::XrcInitiator && !is_scaled;
   if (init.pd == nullptr || init.send_cq == nullptr || (receives && init.recv_cq == nullptr)) {
     return fail(ErrorCode::InvalidArgument, "a QP needs a PD, a send CQ{}",
                 receives ? " and a receive CQ" : "");
@@ -295,6 +359,9 @@ Result<QpInit> Hca::actual_init(const QpInit& asked) const {
   } else {
     init.xrcd = nullptr;
   }
+  if (init.scaling.table != nullptr) {
+    actual.max_recv_sge = 0;
+  }
   actual.max_recv_wr = init.srq != nullptr ? 0 : actual.max_recv_wr;
   return init;
 }
@@ -347,6 +414,7 @@ Result<Qp*> Hca::create_qp(const QpInit& asked) {
   core->xrc_srqs = &state_->xrc_srqs;
   core->proxy_for = init->proxy_for;
   core->external_number = init->external_number.value_or(*qpn);
+  core->scaling = init->scaling;
   auto transport = make_transport(*core, state_->configuration);
   core->count_uses(1);
   auto qp = std::make_unique<Qp>(*this, state_->configuration.lock_policy, std::move(core),

@@ -22,6 +22,7 @@ struct DeviceLimits {
   std::uint32_t max_srq_wr = 32'767;
   std::uint32_t max_srq_sge = 32;
   std::uint32_t max_wq = 4'096;
+  std::uint32_t max_indirection_tables = 4'096;
   std::uint32_t max_xrcd = 4'096;
   std::uint32_t max_qp_rd_atomic = 128;        // responder resources of one QP
   std::uint32_t max_message_bytes = 1U << 31;  // the maximum of the specification

@@ -76,6 +76,20 @@ TEST(Qp, KeepsItsAttributesWhenAModifyIsRefused) {  // R-QP-3
   EXPECT_EQ(pair.a().qp->query().path_mtu, verbs::Mtu::Mtu256);
 }
 
+TEST(Qp, OfAnyOtherNumberIsNone) {
+  LoopbackPair pair;
+  Side& a = pair.a();
+  for (unsigned number = 0; number < 256; ++number) {
+    QpInit init;
+    init.type = static_cast<QpType>(number);
+    init.pd = a.pd;
+    init.send_cq = init.recv_cq = a.send_cq;
+    const auto made = a.hca.create_qp(init);
+    const bool is_of_programs = verbs::qp_type_of(number).has_value();
+    EXPECT_EQ(made.has_value(), is_of_programs && init.type != QpType::XrcTarget) << number;
+  }
+}
+
 TEST(Qp, RefusesPostsThatItsStateOrLimitsForbid) {
   LoopbackPair pair{{.depth = 2}};
   const std::array sges{pair.a().sge(0, 8)};

@@ -294,6 +294,10 @@ Result<void> Qp::post_recv(const RecvWr& wr) {
     if (core_->srq != nullptr) {
       return fail(ErrorCode::InvalidArgument, "the QP takes its receives from an SRQ: post there");
     }
+    if (core_->scaling.table != nullptr) {
+      return fail(ErrorCode::InvalidArgument,
+                  "the QP receives through an indirection table: post to its work queues");
+    }
     if (core_->state() == QpState::Reset) {
       return fail(ErrorCode::InvalidArgument,
                   "a receive cannot be posted in RESET: move the QP to INIT first");

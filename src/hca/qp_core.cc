@@ -338,6 +338,7 @@ void QpCore::count_uses(int by) {
   count(recv_cq);
   count(srq);
   count(xrcd);
+  count(scaling.table);
 }
 
 void QpCore::flush() {

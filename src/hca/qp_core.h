@@ -15,6 +15,7 @@
 #include "hca/memory_region.h"
 #include "hca/packet.h"
 #include "hca/receive_queue.h"
+#include "hca/receive_scaling.h"
 #include "hca/send_queue.h"
 #include "hca/types.h"
 #include "hca/xrc.h"
@@ -78,7 +79,7 @@ class QpCore {
   const Qpn number;
   ProtectionDomain& pd;
   CompletionQueue* const send_cq;  ///< null for an XRC target, which has no send queue
-  CompletionQueue* const recv_cq;  ///< null for XRC, which has no receive queue
+  CompletionQueue* const recv_cq;  ///< null without a receive queue: XRC, receive scaling
   SharedReceiveQueue* const srq;
   /// The PD whose memory receives may fill. With an SRQ this is the SRQ's PD, which may differ from
   /// the QP's (IBTA vol 1 §10.2.9). For an XRC target each request determines it.
@@ -94,6 +95,7 @@ class QpCore {
   const XrcSrqTable* xrc_srqs{};
   std::optional<XrcProxyFor> proxy_for{};  ///< set for a proxy QP
   Qpn external_number{number};             ///< in packets: DETH.SrcQP and BTH.DestQP
+  ReceiveScaling scaling{};                ///< UD: a table, or a receive queue
 
   QpAttributes attributes;      ///< attributes.state is the QP's state
   PacketRoute route;            ///< connected QPs: derived from attributes.address

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <span>
+#include <string_view>
 
 #include "hca/planted_bug.h"
 #include "hca/qp.h"
@@ -42,6 +44,9 @@ class UdTransport final : public Transport {
       });
       core_.owner->report_bad_key(packet.header, BadKey::Kind::QKey);
       return;
+    }
+    if (core_.scaling.table != nullptr) {
+      return deliver_scaled(packet);
     }
     if (!ensure_receive_wqe()) {
       core_.explain([&] {
@@ -104,32 +109,13 @@ class UdTransport final : public Transport {
     return core_.has_current_receive;
   }
 
-  void deliver(const Packet& packet) {
+  /// What a completion says of a datagram, but for its receive.
+  [[nodiscard]] static Wc completion_of(const Packet& packet) {
     Wc wc;
     wc.opcode = WcOpcode::Receive;
-    std::array<std::byte, kGrhBytes> grh{};
-    if (packet.header.has_grh) {
-      wire::Grh whole = packet.header.grh;
-      // §8.3.1: PayLen counts everything from the BTH to the ICRC.
-      whole.payload_length =
-          static_cast<std::uint16_t>(4 * packet_length_words(packet.header, packet.payload.size()) -
-                                     wire::kSizeOf<wire::Lrh> - wire::kSizeOf<wire::Grh>);
-      grh = wire::pack(whole);
-      if (!planted(PlantedBug::UdGrhFlagMissing)) {
-        wc.flags |= Completion::Grh;
-      }
+    if (packet.header.has_grh && !planted(PlantedBug::UdGrhFlagMissing)) {
+      wc.flags |= Completion::Grh;
     }
-    WcStatus status = core_.scatter(core_.receive_pd, core_.current_receive.list.sges(), 0, grh);
-    if (status == WcStatus::Success) {
-      const bool is_moved =
-          planted(PlantedBug::UdPayloadWithoutItsOffset) && !packet.header.has_grh;
-      status = core_.scatter(core_.receive_pd, core_.current_receive.list.sges(),
-                             is_moved ? 0 : kGrhBytes, packet.payload);
-    }
-    if (planted(PlantedBug::UdTooLongSucceeds)) {
-      status = WcStatus::Success;
-    }
-    wc.status = status;
     wc.byte_length = static_cast<std::uint32_t>(kGrhBytes + packet.payload.size());
     wc.src_qpn = packet.header.extension.deth.src_qp;
     wc.slid = packet.header.slid;
@@ -138,11 +124,72 @@ class UdTransport final : public Transport {
       wc.flags |= Completion::WithImmediate;
       wc.immediate = packet.header.immediate_or_rkey;
     }
+    return wc;
+  }
+
+  /// GRH and payload into a receive's scatter list, of memory of `pd`.
+  [[nodiscard]] WcStatus scatter(const ProtectionDomain& pd, std::span<const Sge> sges,
+                                 const Packet& packet) {
+    std::array<std::byte, kGrhBytes> grh{};
+    if (packet.header.has_grh) {
+      wire::Grh whole = packet.header.grh;
+      // §8.3.1: PayLen counts everything from the BTH to the ICRC.
+      whole.payload_length =
+          static_cast<std::uint16_t>(4 * packet_length_words(packet.header, packet.payload.size()) -
+                                     wire::kSizeOf<wire::Lrh> - wire::kSizeOf<wire::Grh>);
+      grh = wire::pack(whole);
+    }
+    WcStatus status = core_.scatter(pd, sges, 0, grh);
+    if (status == WcStatus::Success) {
+      const bool is_moved =
+          planted(PlantedBug::UdPayloadWithoutItsOffset) && !packet.header.has_grh;
+      status = core_.scatter(pd, sges, is_moved ? 0 : kGrhBytes, packet.payload);
+    }
+    return planted(PlantedBug::UdTooLongSucceeds) ? WcStatus::Success : status;
+  }
+
+  void deliver(const Packet& packet) {
+    Wc wc = completion_of(packet);
+    wc.status = scatter(core_.receive_pd, core_.current_receive.list.sges(), packet);
+    const WcStatus status = wc.status;
     core_.has_current_receive = false;
     core_.complete_receive(core_.current_receive, wc, packet.header.solicited);
     if (status != WcStatus::Success) {
       core_.enter_error("a receive WQE's scatter list is not writable memory of its queue's PD");
     }
+  }
+
+  /// To the work queue that the packet's flow belongs to. A receive that cannot be written ends
+  /// that queue, which others may share, and not the QP.
+  void deliver_scaled(const Packet& packet) {
+    WorkQueue& queue =
+        core_.scaling.table->queue_of(receive_hash(core_.scaling.hash, packet.payload));
+    Wc wc = completion_of(packet);
+    wc.pkey_index = core_.attributes.pkey_index;
+    const auto delivery =
+        queue.deliver(kGrhBytes + packet.payload.size(), wc, packet.header.solicited,
+                      [&](const ProtectionDomain& pd, std::span<const Sge> sges) {
+                        return scatter(pd, sges, packet);
+                      });
+    if (delivery != WorkQueue::Delivery::Done) {
+      core_.explain([&] {
+        return fmt::format("UD QP {:#x} drops a packet: its work queue {:#x} {}",
+                           core_.number.value(), queue.number().value(), reason_of(delivery));
+      });
+    }
+  }
+  [[nodiscard]] static std::string_view reason_of(WorkQueue::Delivery delivery) {
+    switch (delivery) {
+      case WorkQueue::Delivery::NotReady:
+        return "is not ready";
+      case WorkQueue::Delivery::NoReceive:
+        return "has no receive";
+      case WorkQueue::Delivery::TooShort:
+        return "has no receive of its length";
+      case WorkQueue::Delivery::Done:
+        break;
+    }
+    return "has it";
   }
 
   /// False if the sink has no room.

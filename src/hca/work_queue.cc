@@ -20,7 +20,9 @@ namespace {
 }  // namespace
 
 WorkQueue::WorkQueue(const Init& init, Qpn number, LockPolicy policy)
-    : lock_(policy), init_(init), number_(number), queue_(init.depth, init.max_sge) {}
+    : lock_(policy), init_(init), number_(number), queue_(init.depth, init.max_sge) {
+  current_.list = ScatterList{init.max_sge};
+}
 
 Result<void> WorkQueue::post(const RecvWr& wr) {
   const std::lock_guard guard{lock_};
@@ -48,6 +50,7 @@ Result<void> WorkQueue::modify(std::optional<WorkQueueState> from, WorkQueueStat
     flush();
   } else if (to == WorkQueueState::Reset) {
     queue_.clear();
+    has_current_ = false;
     init_.cq->remove(number_);
   }
   return {};
@@ -59,10 +62,10 @@ WorkQueueState WorkQueue::state() {
 }
 
 void WorkQueue::flush() {
-  ReceiveWqe wqe;
-  while (queue_.take(wqe)) {
+  while (has_current_ || queue_.take(current_)) {
+    has_current_ = false;
     Wc wc;
-    wc.wr_id = wqe.wr_id;
+    wc.wr_id = current_.wr_id;
     wc.status = WcStatus::WorkRequestFlushed;
     wc.opcode = WcOpcode::Receive;
     wc.qpn = number_;

@@ -21,6 +21,22 @@ void flush(hca::SharedReceiveQueue& queue, hca::CompletionQueue& cq, Qpn qpn) {
   }
 }
 
+/// Datagrams come from anywhere: whoever polls for them looks at every lane.
+void take_all_lanes(const hca::QpInit& init) {
+  const auto take = [](const hca::CompletionQueue* cq) {
+    if (cq != nullptr) {
+      cq_state_of(cq)->takes_all.store(true, std::memory_order_relaxed);
+    }
+  };
+  take(init.send_cq);
+  take(init.recv_cq);
+  if (init.scaling.table != nullptr) {
+    for (const hca::WorkQueue* const queue : init.scaling.table->queues()) {
+      take(&queue->cq());
+    }
+  }
+}
+
 }  // namespace
 
 void QpTable::add_cq(hca::CompletionQueue& cq) {
@@ -54,18 +70,19 @@ QpDriverState& QpTable::add(hca::Qp& qp, std::uint32_t hca, const hca::QpInit& i
   made.hca = hca;
   // XRC: a target has no CQs of its own, and an initiator only the first (annex A14).
   if (init.type != hca::QpType::XrcTarget) {
-    made.cqs = {cq_state_of(init.send_cq),
-                hca::is_xrc(init.type) ? nullptr : cq_state_of(init.recv_cq)};
+    const bool has_receive_queue = !hca::is_xrc(init.type) && init.scaling.table == nullptr;
+    made.cqs = {cq_state_of(init.send_cq), has_receive_queue ? cq_state_of(init.recv_cq) : nullptr};
   }
   if (init.type == hca::QpType::Ud) {
-    for (CqDriverState* const cq : made.cqs) {
-      cq->takes_all.store(true, std::memory_order_relaxed);
-    }
+    take_all_lanes(init);
   }
   const std::lock_guard guard{lock_};
   qp.driver_data = qp_state.get();
   if (init.srq != nullptr && !hca::is_xrc(init.type)) {
     shared_receives_[&qp] = {.queue = init.srq, .cq = init.recv_cq};
+  }
+  if (init.scaling.table != nullptr) {
+    tables_[&qp] = init.scaling.table;
   }
   qp_states_.emplace(&qp, std::move(qp_state));
   return made;
@@ -74,6 +91,7 @@ QpDriverState& QpTable::add(hca::Qp& qp, std::uint32_t hca, const hca::QpInit& i
 void QpTable::remove(const hca::Qp& qp) {
   const std::lock_guard guard{lock_};
   shared_receives_.erase(&qp);
+  tables_.erase(&qp);
   qp_states_.erase(&qp);
 }
 
@@ -90,6 +108,11 @@ void QpTable::fail_all() {
     // Policy: a QP that fails alone leaves its SRQ's receives to others; here all QPs fail.
     if (const auto shared = shared_receives_.find(address); shared != shared_receives_.end()) {
       flush(*shared->second.queue, *shared->second.cq, qp.number());
+    }
+    if (const auto table = tables_.find(address); table != tables_.end()) {
+      for (hca::WorkQueue* const queue : table->second->queues()) {
+        (void)queue->modify(std::nullopt, hca::WorkQueueState::Error);  // not from RESET
+      }
     }
     for (hca::SharedReceiveQueue* const srq : xrc_srqs_) {
       if (srq->xrc().domain == qp.xrc_domain()) {

@@ -57,6 +57,7 @@ class QpTable {
   std::mutex lock_;
   std::unordered_map<const hca::Qp*, std::unique_ptr<QpDriverState>> qp_states_;
   std::unordered_map<const hca::Qp*, SharedReceives> shared_receives_;  // of QPs with an SRQ
+  std::unordered_map<const hca::Qp*, hca::IndirectionTable*> tables_;   // of QPs that have one
   std::unordered_set<hca::SharedReceiveQueue*> xrc_srqs_;
   std::unordered_map<const hca::CompletionQueue*, std::unique_ptr<CqDriverState>> cq_states_;
 };

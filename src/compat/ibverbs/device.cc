@@ -158,6 +158,14 @@ int query_device_ex(ibv_context* c, const ibv_query_device_ex_input*,
   out.xrc_odp_caps = out.odp_caps.per_transport_caps.rc_odp_caps & ~kOdpAtomicWrite;
   out.max_dm_size = kMaxDeviceMemory;
   out.max_wq_type_rq = context_of(c).engine->configuration().limits.max_wq;
+  out.rss_caps = {
+      .supported_qpts = 1U << IBV_QPT_UD,
+      .max_rwq_indirection_tables =
+          context_of(c).engine->configuration().limits.max_indirection_tables,
+      .max_rwq_indirection_table_size = hca::IndirectionTable::kMaxEntries,
+      .rx_hash_fields_mask = verbs::kAllHashFields.bits(),
+      .rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+  };
   out.completion_timestamp_mask = ~std::uint64_t{0};
   out.hca_core_clock = 1'000'000;  // kHz: time stamps are in nanoseconds
   out.phys_port_cnt_ex = out.orig_attr.phys_port_cnt;

@@ -160,6 +160,12 @@ struct WorkQueueObject {
   Context* context{};
 };
 
+struct IndirectionTableObject {
+  ibv_rwq_ind_table table{};
+  hca::IndirectionTable* engine{};
+  Context* context{};
+};
+
 /// A work request under construction by an extended post.
 struct PendingWr {
   hca::SendWr wr;

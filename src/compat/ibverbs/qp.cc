@@ -7,10 +7,13 @@
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <span>
 
+#include "base/bytes.h"
 #include "compat/ibverbs/objects.h"
 #include "compat/ibverbs/work_request.h"
 #include "verbs/mtu.h"
+#include "verbs/receive_hash.h"
 
 namespace {
 
@@ -125,6 +128,32 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
           .max_inline_data = capabilities.max_inline_data};
 }
 
+/// The same for a QP that receives into the work queues of an indirection table; it has no other
+/// receive queue, whatever else the request says, as with libibverbs.
+[[nodiscard]] Result<hca::QpInit> with_scaling(hca::QpInit init,
+                                               const ibv_qp_init_attr_ex& attributes) {
+  const ibv_rx_hash_conf& hash = attributes.rx_hash_conf;
+  if (attributes.rwq_ind_tbl == nullptr || (attributes.comp_mask & IBV_QP_INIT_ATTR_RX_HASH) == 0) {
+    return fail(
+        ErrorCode::InvalidArgument,
+        "receive scaling needs a table and a hash (IBV_QP_INIT_ATTR_IND_TABLE and _RX_HASH)");
+  }
+  if (hash.rx_hash_function != IBV_RX_HASH_FUNC_TOEPLITZ ||
+      hash.rx_hash_key_len != verbs::kReceiveHashKeyBytes || hash.rx_hash_key == nullptr ||
+      (hash.rx_hash_fields_mask & ~std::uint64_t{verbs::kAllHashFields.bits()}) != 0) {
+    return fail(ErrorCode::NotSupported,
+                "the hash is Toeplitz, of a key of {} bytes, over fields {:#x}",
+                verbs::kReceiveHashKeyBytes, verbs::kAllHashFields.bits());
+  }
+  init.capabilities.max_recv_wr = init.capabilities.max_recv_sge = 0;
+  init.scaling.table = object_of<IndirectionTableObject>(attributes.rwq_ind_tbl).engine;
+  init.scaling.hash.fields =
+      verbs::HashFields::from_bits(static_cast<std::uint32_t>(hash.rx_hash_fields_mask));
+  copy_bytes(init.scaling.hash.key,
+             std::as_bytes(std::span{hash.rx_hash_key, verbs::kReceiveHashKeyBytes}));
+  return init;
+}
+
 /// The engine's form of a program's request.
 [[nodiscard]] Result<hca::QpInit> to_engine(const ibv_qp_init_attr_ex& attributes,
                                             hca::QpType type) {
@@ -150,6 +179,9 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
   }
   init.pd = object_of<ProtectionDomainObject>(attributes.pd).engine;
   init.send_cq = cq_of(attributes.send_cq);
+  if ((attributes.comp_mask & IBV_QP_INIT_ATTR_IND_TABLE) != 0) {
+    return with_scaling(init, attributes);
+  }
   init.recv_cq = cq_of(attributes.recv_cq);
   init.srq = attributes.srq == nullptr ? nullptr
                                        : object_of<SharedReceiveQueueObject>(attributes.srq).engine;
@@ -217,7 +249,8 @@ Result<QpObject*> make_qp(ibv_context* c, const ibv_qp_init_attr_ex& attributes,
 
 ibv_qp* create_qp_ex(ibv_context* c, ibv_qp_init_attr_ex* attributes) noexcept {
   constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
-                                   IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+                                   IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
+                                   IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
   const auto has = [&](std::uint32_t bit) { return (attributes->comp_mask & bit) != 0; };
   if ((attributes->comp_mask & ~kKnown) != 0 ||
       (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attributes->create_flags != 0)) {

@@ -9,8 +9,7 @@ namespace weft::compat {
 namespace {
 
 constexpr const char* kEthernet =
-    "flows, counters of flows and indirection tables are for Ethernet ports; this one is "
-    "InfiniBand";
+    "flows and counters of flows are for Ethernet ports; this one is InfiniBand";
 
 template <class Object>
 Object* refuse_object(const char* reason) {
@@ -27,9 +26,6 @@ ibv_flow_action* create_flow_action_esp(ibv_context*, ibv_flow_action_esp_attr*)
 ibv_counters* create_counters(ibv_context*, ibv_counters_init_attr*) noexcept {
   return refuse_object<ibv_counters>(kEthernet);
 }
-ibv_rwq_ind_table* create_rwq_ind_table(ibv_context*, ibv_rwq_ind_table_init_attr*) noexcept {
-  return refuse_object<ibv_rwq_ind_table>(kEthernet);
-}
 
 int modify_qp_rate_limit(ibv_qp*, ibv_qp_rate_limit_attr*) noexcept {
   return refuse(EOPNOTSUPP, "packets are not paced (packet_pacing_caps is empty)");
@@ -45,7 +41,6 @@ void set_refused_operations(verbs_context& verbs) {
   verbs.ibv_create_flow = create_flow;
   verbs.create_flow_action_esp = create_flow_action_esp;
   verbs.create_counters = create_counters;
-  verbs.create_rwq_ind_table = create_rwq_ind_table;
   verbs.modify_qp_rate_limit = modify_qp_rate_limit;
   verbs.post_srq_ops = post_srq_ops;
 }

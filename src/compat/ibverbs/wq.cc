@@ -1,8 +1,12 @@
-// Receive work queues without a QP.
+// Receive work queues without a QP, and the tables by which QPs receive into them.
+
+#include <fmt/format.h>
 
 #include <cerrno>
 #include <memory>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "compat/ibverbs/objects.h"
 #include "compat/ibverbs/work_request.h"
@@ -109,9 +113,57 @@ int destroy_wq(ibv_wq* wq) noexcept {
   return 0;
 }
 
+ibv_rwq_ind_table* create_rwq_ind_table(ibv_context* c,
+                                        ibv_rwq_ind_table_init_attr* attributes) noexcept {
+  Context& context = context_of(c);
+  if (!is_alive(context)) {
+    refuse(EIO, "a child of fork() has none of its parent's objects");
+    return nullptr;
+  }
+  if (attributes->comp_mask != 0 || attributes->ind_tbl == nullptr ||
+      attributes->log_ind_tbl_size > hca::IndirectionTable::kMaxLog2) {
+    refuse(EINVAL, fmt::format("an indirection table has up to 2^{} entries, and nothing else",
+                               hca::IndirectionTable::kMaxLog2));
+    return nullptr;
+  }
+  std::vector<hca::WorkQueue*> queues;
+  for (ibv_wq* const wq :
+       std::span{attributes->ind_tbl, std::size_t{1} << attributes->log_ind_tbl_size}) {
+    if (wq == nullptr || wq->context != c) {
+      refuse(EINVAL, "each entry of an indirection table is a work queue of its own context");
+      return nullptr;
+    }
+    queues.push_back(object_of<WorkQueueObject>(wq).engine);
+  }
+  auto engine = context.engine->create_indirection_table(queues);
+  if (!engine) {
+    refuse(engine.error());
+    return nullptr;
+  }
+  auto object = std::make_unique<IndirectionTableObject>();
+  object->engine = *engine;
+  object->context = &context;
+  object->table.context = c;
+  return &object.release()->table;
+}
+
+int destroy_rwq_ind_table(ibv_rwq_ind_table* table) noexcept {
+  auto& object = object_of<IndirectionTableObject>(table);
+  if (is_alive(*object.context)) {
+    if (auto destroyed = object.context->engine->destroy_indirection_table(*object.engine);
+        !destroyed) {
+      return refuse(destroyed.error());
+    }
+  }
+  delete &object;
+  return 0;
+}
+
 }  // namespace
 
 void set_wq_operations(verbs_context& verbs) {
+  verbs.create_rwq_ind_table = create_rwq_ind_table;
+  verbs.destroy_rwq_ind_table = destroy_rwq_ind_table;
   verbs.create_wq = create_wq;
   verbs.modify_wq = modify_wq;
   verbs.destroy_wq = destroy_wq;

@@ -42,6 +42,7 @@ Result<DeviceAttributes> query_device(Device& device) {
   attributes.max_srq_wr = limits.max_srq_wr;
   attributes.max_srq_sge = limits.max_srq_sge;
   attributes.max_wq = limits.max_wq;
+  attributes.max_indirection_table_log2 = hca::IndirectionTable::kMaxLog2;
   attributes.max_fast_registration_entries = kMostEntries;
   attributes.max_integrity_entries = kMostEntries;
   attributes.max_multicast_groups = limits.max_mcast_groups;

@@ -1,6 +1,7 @@
 // PDs, address handles, CQs, SRQs, XRC domains and work queues of an engine.
 
 #include <array>
+#include <vector>
 
 #include "core/engine/engine_operations.h"
 
@@ -171,6 +172,18 @@ Result<void> post_wq_recv(Wq& wq, const RecvWr& first, const RecvWr** bad) {
   return post_receives(first, bad, [&](const hca::RecvWr& wr) { return engine_wq(wq).post(wr); });
 }
 
+Result<void> create_indirection_table(IndirectionTable& table) {
+  std::vector<hca::WorkQueue*> queues;
+  for (const Wq* const wq : table.queues()) {
+    queues.push_back(&engine_wq(*wq));
+  }
+  return keep(table, engine_of(table.device()).hca().create_indirection_table(queues));
+}
+
+Result<void> destroy_indirection_table(IndirectionTable& table) {
+  return engine_of(table.device()).hca().destroy_indirection_table(engine_table(table));
+}
+
 }  // namespace
 
 void EngineOperations::add_objects(DeviceOperations& operations) {
@@ -195,6 +208,8 @@ void EngineOperations::add_objects(DeviceOperations& operations) {
   operations.destroy_wq = destroy_wq;
   operations.modify_wq = modify_wq;
   operations.post_wq_recv = post_wq_recv;
+  operations.create_indirection_table = create_indirection_table;
+  operations.destroy_indirection_table = destroy_indirection_table;
 }
 
 }  // namespace weft::core::engine

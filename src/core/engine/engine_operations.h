@@ -2,6 +2,7 @@
 
 #include "core/engine/engine.h"
 #include "core/operations.h"
+#include "core/wq.h"
 
 namespace weft::core::engine {
 
@@ -39,6 +40,9 @@ struct EngineOperations {
 }
 [[nodiscard]] inline hca::XrcDomain& engine_xrcd(const Xrcd& xrcd) {
   return *static_cast<hca::XrcDomain*>(xrcd.driver_data);
+}
+[[nodiscard]] inline hca::IndirectionTable& engine_table(const IndirectionTable& table) {
+  return *static_cast<hca::IndirectionTable*>(table.driver_data);
 }
 [[nodiscard]] inline hca::Qp& engine_qp(const Qp& qp) {
   return *static_cast<hca::Qp*>(qp.driver_data);

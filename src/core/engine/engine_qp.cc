@@ -10,9 +10,6 @@ constexpr QKey kOwnQKey{0x8000'0000};
 
 Result<void> create_qp(Qp& qp, const QpInit& init) {
   Engine& engine = engine_of(qp.device());
-  if (init.indirection_table != nullptr) {
-    return fail(ErrorCode::NotSupported, "an InfiniBand port's QP has a receive queue of its own");
-  }
   const auto made = engine.hca().create_qp({
       .type = init.type,
       .pd = qp.pd() != nullptr ? &engine_pd(*qp.pd()) : nullptr,
@@ -23,6 +20,10 @@ Result<void> create_qp(Qp& qp, const QpInit& init) {
       .signal_all = init.signal_all,
       .capabilities = init.capabilities,
       .external_number = init.external_number,
+      .scaling = {.table = init.indirection_table != nullptr
+                               ? &engine_table(*init.indirection_table)
+                               : nullptr,
+                  .hash = init.receive_hash},
   });
   if (!made) {
     return std::unexpected(made.error());

@@ -196,10 +196,34 @@ TEST(EngineWorkQueues, TakeAllReceivesThatTheyWereMadeForAndSaySo) {
   }
   WqModify backwards{.state = WqState::Ready};
   EXPECT_EQ(modify_wq(*wq, backwards).error().code, ErrorCode::InvalidArgument);
+  WqModify none{.current_state = static_cast<WqState>(7), .state = static_cast<WqState>(3)};
+  EXPECT_EQ(modify_wq(*wq, none).error().code, ErrorCode::InvalidArgument);
   WqModify stale{.current_state = WqState::Ready, .state = WqState::Reset};
   EXPECT_EQ(modify_wq(*wq, stale).error().code, ErrorCode::InvalidArgument);
   EXPECT_EQ(free_cq(*pair.a.recv_cq).error().code, ErrorCode::Busy);
   ASSERT_TRUE(destroy_wq(*wq));
+}
+
+TEST(EngineWorkQueues, ReceiveThroughATableThatHoldsThem) {  // R-WQ-2
+  EnginePair pair;
+  WqInit init{.max_wr = 4, .max_sge = 1, .cq = pair.a.recv_cq};
+  Wq* const wq = *create_wq(*pair.a.pd, init);
+  const std::array entries{wq, wq};
+  IndirectionTable* const table = *create_indirection_table(*pair.a.device, entries);
+  EXPECT_EQ(destroy_wq(*wq).error().code, ErrorCode::Busy);
+  QpInit asked{.type = verbs::QpType::Ud,
+               .send_cq = pair.a.send_cq,
+               .capabilities = {.max_send_wr = 1},
+               .indirection_table = table};
+  const auto qp = create_qp(*pair.a.pd, asked);
+  ASSERT_TRUE(qp) << qp.error().reason;
+  EXPECT_EQ(destroy_indirection_table(*table).error().code, ErrorCode::Busy);
+  EXPECT_TRUE(destroy_qp(**qp));
+  asked.receive_hash.fields =
+      verbs::HashFields{verbs::HashField::SourceIpv4} | verbs::HashField::SourceIpv6;
+  EXPECT_EQ(create_qp(*pair.a.pd, asked).error().code, ErrorCode::InvalidArgument);
+  EXPECT_TRUE(destroy_indirection_table(*table));
+  EXPECT_TRUE(destroy_wq(*wq));
 }
 
 }  // namespace
