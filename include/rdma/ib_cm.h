@@ -10,7 +10,7 @@
 
 WEFT_RDMA_BEGIN
 
-enum ib_cm_state {
+enum ib_cm_state WEFT_RDMA_ENUM {
 	IB_CM_IDLE,
 	IB_CM_LISTEN,
 	IB_CM_REQ_SENT,
@@ -33,7 +33,7 @@ enum ib_cm_state {
 	IB_CM_SIDR_REQ_RCVD
 };
 
-enum ib_cm_event_type {
+enum ib_cm_event_type WEFT_RDMA_ENUM {
 	IB_CM_REQ_TIMEOUT,
 	IB_CM_REQ_RECEIVED,
 	IB_CM_REP_TIMEOUT,
@@ -56,7 +56,7 @@ enum ib_cm_event_type {
 };
 
 /* IBTA vol 1 12.6.7.2. */
-enum ib_cm_rej_reason {
+enum ib_cm_rej_reason WEFT_RDMA_ENUM {
 	IB_CM_REJ_NO_QP = 1,
 	IB_CM_REJ_NO_EEC = 2,
 	IB_CM_REJ_NO_RESOURCES = 3,
@@ -91,7 +91,7 @@ enum ib_cm_rej_reason {
 	IB_CM_REJ_INVALID_ALT_FLOW_LABEL = 33
 };
 
-enum ib_cm_apr_status {
+enum ib_cm_apr_status WEFT_RDMA_ENUM {
 	IB_CM_APR_SUCCESS,
 	IB_CM_APR_INVALID_COMM_ID,
 	IB_CM_APR_UNSUPPORTED,
@@ -108,7 +108,7 @@ enum ib_cm_apr_status {
 	IB_CM_APR_INVALID_SL
 };
 
-enum ib_cm_sidr_status {
+enum ib_cm_sidr_status WEFT_RDMA_ENUM {
 	IB_SIDR_SUCCESS,
 	IB_SIDR_UNSUPPORTED,
 	IB_SIDR_REJECT,

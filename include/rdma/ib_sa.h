@@ -42,7 +42,7 @@ typedef __u64 ib_sa_comp_mask;
 #define IB_SA_PATH_REC_PACKET_LIFE_TIME IB_SA_COMP_MASK(21)
 #define IB_SA_PATH_REC_PREFERENCE IB_SA_COMP_MASK(22)
 
-enum sa_path_rec_type {
+enum sa_path_rec_type WEFT_RDMA_ENUM {
 	SA_PATH_REC_TYPE_IB,
 	SA_PATH_REC_TYPE_ROCE_V1,
 	SA_PATH_REC_TYPE_ROCE_V2,

@@ -11,7 +11,7 @@
 
 WEFT_RDMA_BEGIN
 
-enum rdma_cm_event_type {
+enum rdma_cm_event_type WEFT_RDMA_ENUM {
 	RDMA_CM_EVENT_ADDR_RESOLVED,
 	RDMA_CM_EVENT_ADDR_ERROR,
 	RDMA_CM_EVENT_ROUTE_RESOLVED,
@@ -33,7 +33,7 @@ enum rdma_cm_event_type {
 /** rdma_event_msg - An event's name, for logs */
 const char *rdma_event_msg(enum rdma_cm_event_type event);
 
-enum rdma_ucm_port_space {
+enum rdma_ucm_port_space WEFT_RDMA_ENUM {
 	RDMA_PS_IPOIB = 0x0002,
 	RDMA_PS_IB = 0x013F,
 	RDMA_PS_TCP = 0x0106,

@@ -24,7 +24,9 @@ FmrPool::FmrPool(Pd& pd, const FmrPoolParameters& parameters)
       max_remaps_(max_remaps_of(pd.device())),
       lock_(pd.device().lock_policy()),
       flusher_(pd.device().environment(), WorkContext::UnboundWorkQueue, 0,
-               [this] { run_flusher(); }) {}
+               [this] { run_flusher(); }) {
+  pd_.hold();  // also where the pool has no region that does
+}
 
 FmrPool::~FmrPool() {
   flusher_.cancel_and_wait();
@@ -50,6 +52,7 @@ FmrPool::~FmrPool() {
   for (const auto& one : all_) {
     static_cast<void>(deallocate_fmr(*one->fmr_));
   }
+  pd_.put();
 }
 
 Result<void> FmrPool::fill() {

@@ -77,6 +77,17 @@ TEST_F(FmrPools, HaveNoFifthOfFourRegionsUntilOneIsGivenBack) {
 }
 
 // T-FMR-2
+TEST_F(FmrPools, HoldTheirPdAlsoWithoutARegion) {
+  Pd* const pd = *allocate_pd(*pair_.b.device);
+  FmrPoolParameters none;
+  none.pool_size = 0;
+  none.region = {.max_pages = 4, .access = kAll};
+  FmrPool* const pool = *create_fmr_pool(*pd, none);
+  EXPECT_EQ(deallocate_pd(*pd).error().code, ErrorCode::Busy);
+  destroy_fmr_pool(*pool);
+  EXPECT_TRUE(deallocate_pd(*pd));
+}
+
 TEST_F(FmrPools, AreOutOfReachByOldKeysAfterAFlush) {
   open({.pool_size = 2});
   PoolFmr* const one = *map(3);

@@ -248,7 +248,7 @@ void ib_unregister_event_handler(ib_event_handler* event_handler) {
 
 void ib_dispatch_event(const ib_event* event) {
   weft::core::Event made{.device = &core_of(*event->device)};
-  const auto type = weft::verbs::async_event_of(event->event);
+  const auto type = weft::verbs::async_event_of(static_cast<std::uint32_t>(event->event));
   if (!type) {
     return;
   }
@@ -264,7 +264,7 @@ ib_device* ib_device_get_by_name(const char* name, rdma_driver_id driver_id) {
   if (!host) {
     return nullptr;
   }
-  auto found = host->registry->get_device_by_name(name, driver_id);
+  auto found = host->registry->get_device_by_name(name, static_cast<std::uint32_t>(driver_id));
   ib_device* const face = found ? face_of(*found) : nullptr;
   if (face != nullptr) {
     static_cast<void>(found.release());
@@ -293,6 +293,6 @@ void ib_unregister_device_queued(ib_device* ib_dev) {
 
 void ib_unregister_driver(rdma_driver_id driver_id) {
   if (const auto host = weft::kernel::host()) {
-    host->registry->unregister_driver(driver_id);
+    host->registry->unregister_driver(static_cast<std::uint32_t>(driver_id));
   }
 }

@@ -57,8 +57,8 @@ ib_device* ib_device_get_by_netdev(net_device* ndev, rdma_driver_id driver_id) {
   if (!host) {
     return nullptr;
   }
-  auto found =
-      host->registry->get_device_by_net_device(net_device_faces().core_of(*ndev), driver_id);
+  auto found = host->registry->get_device_by_net_device(net_device_faces().core_of(*ndev),
+                                                        static_cast<std::uint32_t>(driver_id));
   ib_device* const face = found ? weft::kernel::face_of(*found) : nullptr;
   if (face != nullptr) {
     static_cast<void>(found.release());

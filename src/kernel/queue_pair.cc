@@ -32,6 +32,32 @@ void handle_srq_event(const core::Event& event, void* context) {
   }
 }
 
+/// What a caller may have put into an attribute that has fewer values than its type.
+Result<void> check_ranges(const ib_qp_attr& attributes, int mask) {
+  const auto has = [mask](int bit) { return (mask & bit) != 0; };
+  const auto is_state = [](ib_qp_state state) {
+    return state >= IB_QPS_RESET && state <= IB_QPS_ERR;
+  };
+  if ((has(IB_QP_STATE) && !is_state(attributes.qp_state)) ||
+      (has(IB_QP_CUR_STATE) && !is_state(attributes.cur_qp_state))) {
+    return fail(ErrorCode::InvalidArgument, "there is no such QP state");
+  }
+  if (has(IB_QP_PATH_MTU) &&
+      (attributes.path_mtu < IB_MTU_256 || attributes.path_mtu > IB_MTU_4096)) {
+    return fail(ErrorCode::InvalidArgument, "path MTU {} is not in 1..5 (256 to 4096 bytes)",
+                static_cast<int>(attributes.path_mtu));
+  }
+  if (has(IB_QP_PATH_MIG_STATE) &&
+      (attributes.path_mig_state < IB_MIG_MIGRATED || attributes.path_mig_state > IB_MIG_ARMED)) {
+    return fail(ErrorCode::InvalidArgument, "there is no such migration state");
+  }
+  if ((has(IB_QP_TIMEOUT) && attributes.timeout > TimeoutExponent::kMax) ||
+      (has(IB_QP_ALT_PATH) && attributes.alt_timeout > TimeoutExponent::kMax)) {
+    return fail(ErrorCode::InvalidArgument, "a timeout exponent is in 0..31");
+  }
+  return {};
+}
+
 void log_failure(const Result<void>& result) {
   if (!result) {
     static_cast<void>(refuse(result.error()));
@@ -102,6 +128,9 @@ ib_qp* ib_create_qp_user(ib_pd* pd, ib_qp_init_attr* qp_init_attr, ib_udata* /*u
 }
 
 int ib_modify_qp_with_udata(ib_qp* ib_qp, ib_qp_attr* attr, int attr_mask, ib_udata* /*udata*/) {
+  if (const auto checked = weft::kernel::check_ranges(*attr, attr_mask); !checked) {
+    return weft::kernel::refuse(checked.error());
+  }
   weft::core::QpModify modify;
   modify.mask = weft::verbs::QpAttributeMask::from_bits(static_cast<std::uint32_t>(attr_mask));
   modify.attributes = weft::kernel::attributes_of(*attr);

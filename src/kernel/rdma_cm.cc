@@ -273,7 +273,7 @@ int rdma_reject(rdma_cm_id* id, const void* private_data, std::uint8_t private_d
 int rdma_disconnect(rdma_cm_id* id) { return returned(core_id_of(*id).disconnect()); }
 
 int rdma_notify(rdma_cm_id* id, ib_event_type event) {
-  const auto type = weft::verbs::async_event_of(event);
+  const auto type = weft::verbs::async_event_of(static_cast<std::uint32_t>(event));
   if (!type) {
     return weft::kernel::refuse({weft::ErrorCode::InvalidArgument, "there is no such event"});
   }

@@ -105,13 +105,13 @@ constexpr auto kReasons = std::to_array<Text>({"no reason",
 }  // namespace weft::kernel
 
 const char* ib_event_msg(ib_event_type event) {
-  return weft::kernel::text_of(weft::kernel::kEvents, event);
+  return weft::kernel::text_of(weft::kernel::kEvents, static_cast<std::size_t>(event));
 }
 const char* ib_wc_status_msg(ib_wc_status status) {
-  return weft::kernel::text_of(weft::kernel::kStatuses, status);
+  return weft::kernel::text_of(weft::kernel::kStatuses, static_cast<std::size_t>(status));
 }
 const char* rdma_event_msg(rdma_cm_event_type event) {
-  return weft::kernel::text_of(weft::kernel::kCmEvents, event);
+  return weft::kernel::text_of(weft::kernel::kCmEvents, static_cast<std::size_t>(event));
 }
 const char* rdma_reject_msg(rdma_cm_id* /*id*/, int reason) {
   return weft::kernel::text_of(weft::kernel::kReasons, static_cast<std::size_t>(reason));

@@ -10,6 +10,12 @@
 namespace weft::kernel {
 namespace {
 
+/// Of an attribute that may not be set, and then is any number; ib_modify_qp() has refused those
+/// that are and do not fit.
+[[nodiscard]] TimeoutExponent exponent_of(std::uint8_t number) {
+  return TimeoutExponent{std::min(number, TimeoutExponent::kMax)};
+}
+
 /// Device capabilities whose bits differ.
 struct CapabilityRow {
   core::DeviceCapability ours;
@@ -145,11 +151,11 @@ verbs::QpAttributes attributes_of(const ib_qp_attr& attributes) {
   made.max_dest_rd_atomic = attributes.max_dest_rd_atomic;
   made.min_rnr_timer = attributes.min_rnr_timer;
   made.port = PortNumber{attributes.port_num};
-  made.timeout = TimeoutExponent{attributes.timeout};
+  made.timeout = exponent_of(attributes.timeout);
   made.retry_count = attributes.retry_cnt;
   made.rnr_retry = attributes.rnr_retry;
   made.alternate_port = PortNumber{attributes.alt_port_num};
-  made.alternate_timeout = TimeoutExponent{attributes.alt_timeout};
+  made.alternate_timeout = exponent_of(attributes.alt_timeout);
   return made;
 }
 

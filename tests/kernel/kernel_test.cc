@@ -1,69 +1,21 @@
 #include <gtest/gtest.h>
 
-#include <optional>
+#include <functional>
+#include <vector>
 
-#include "core/mad/mad_service.h"
-#include "core/registry.h"
-#include "core/sa/sa_service.h"
-#include "core/testing/engine_network.h"
-#include "core/testing/mad_network.h"
-#include "core/testing/manual_environment.h"
-#include "core/testing/sa_server.h"
-#include "kernel/host.h"
-#include "kernel/ib_cm_service.h"
+#include "base/random.h"
+#include "kernel_world.h"
 #include "ulp.h"
 
 namespace weft::kernel {
 namespace {
 
-/// Two hosts' devices in one registry, used from C, on one thread and a virtual clock.
 class KernelApi : public testing::Test {
  protected:
-  KernelApi() {
-    running = this;
-    environment_.world = [this] { return network_.step(); };
-    install_host({.registry = &registry_, .sa = &sa_, .ib_cm = &ib_cm_});
-    for (unsigned i = 0; i < 2; ++i) {
-      core::Device& device = network_.add_host(registry_, {.node_guid = Guid{0x51 + i}}).device();
-      mad_network_.attach(**mads_.port(device, PortNumber{1}, mad::InterfaceKind::Gsi));
-    }
-    server_.emplace(mads_, network_.host(0).device(), PortNumber{1});
-    EXPECT_EQ(check_client(), 0);  // knows the devices from now on
-  }
-  ~KernelApi() override {
-    server_.reset();
-    network_.unregister_all();
-    remove_host();
-    running = nullptr;
-  }
+  KernelApi() { EXPECT_EQ(check_client(), 0); }  // knows the devices from now on
 
- public:
-  void run() {
-    environment_.wait_until([] { return false; }, environment_.now() + Duration::seconds(1));
-  }
-  /// A second GID for each device, of which its events tell.
-  void add_gids() {
-    for (unsigned i = 0; i < 2; ++i) {
-      core::engine::Engine& engine = network_.host(i);
-      verbs::PortAttributes port = engine.hca().port(PortNumber{1});
-      port.gids.emplace_back(kDefaultGidPrefix, Guid{0x200 + i});
-      engine.hca().set_port(PortNumber{1}, port);
-      engine.report_port_event(PortNumber{1}, verbs::AsyncEventType::GidChange);
-    }
-    run();
-  }
-  void answer(const std::function<bool(mad::MadMessage&)>& how) { server_->answer = how; }
-  static inline KernelApi* running{};
-
- private:
-  core::testing::ManualEnvironment environment_;
-  core::Registry registry_{environment_};
-  core::testing::EngineNetwork network_{environment_};
-  core::testing::MadNetwork mad_network_;
-  core::MadService mads_{registry_, mad_network_};
-  core::SaService sa_{mads_};
-  IbCmService ib_cm_{mads_, 7};
-  std::optional<core::testing::SaServer> server_;  // on the first host, for both
+  void answer(const std::function<bool(mad::MadMessage&)>& how) { world_.answer(how); }
+  KernelWorld world_;
 };
 
 TEST_F(KernelApi, TellsClientsOfDevices) { EXPECT_EQ(check_client(), 0); }
@@ -76,7 +28,7 @@ TEST_F(KernelApi, PinsMemoryOfThisProcess) { EXPECT_EQ(check_pinned_memory(), 0)
 TEST_F(KernelApi, PagesMemoryOfThisProcessOnDemand) { EXPECT_EQ(check_paging_on_demand(), 0); }
 
 TEST_F(KernelApi, ConnectsByTheIbCm) {
-  add_gids();
+  world_.add_gids();
   EXPECT_EQ(check_connection(), 0);
 }
 TEST_F(KernelApi, TellsWhyAConnectionWasRejected) { EXPECT_EQ(check_rejection(), 0); }
@@ -102,6 +54,18 @@ TEST_F(KernelApi, AsksSubnetAdministration) {
   EXPECT_EQ(check_cancelled_query(), 0);
 }
 
+/// Wrong states, objects of another device, full queues and numbers of nothing, by the thousand.
+TEST_F(KernelApi, AnswersArbitraryCallsAsItsDocumentationSays) {
+  Random random{1};
+  for (int round = 0; round < 200; ++round) {
+    std::vector<unsigned char> octets(random.below(600));
+    for (unsigned char& octet : octets) {
+      octet = static_cast<unsigned char>(random());
+    }
+    ASSERT_EQ(make_calls(octets.data(), octets.size()), 0) << "line of calls.c; round " << round;
+  }
+}
+
 TEST(KernelApiWithoutAHost, HasNoDevice) {
   const auto found = host();
   ASSERT_FALSE(found);
@@ -111,4 +75,4 @@ TEST(KernelApiWithoutAHost, HasNoDevice) {
 }  // namespace
 }  // namespace weft::kernel
 
-void let_world_run() { weft::kernel::KernelApi::running->run(); }
+void let_world_run() { weft::kernel::KernelWorld::running->run(); }

@@ -50,6 +50,10 @@ int check_cancelled_query(void);
 int check_pinned_memory(void);
 int check_paging_on_demand(void);
 
+/* In calls.c: calls what the octets say, on objects of both devices and with any numbers, and frees
+ * what is left. The line is of the first answer that the documentation does not have. */
+int make_calls(const unsigned char* octets, unsigned long size);
+
 /* In cm.c. */
 int check_connection(void);
 int check_rejection(void);

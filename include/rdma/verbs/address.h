@@ -11,7 +11,7 @@
 WEFT_RDMA_BEGIN
 
 /* Wants unsafe_global_rkey: whoever learns of it reads and writes all memory. */
-enum ib_pd_flags { IB_PD_UNSAFE_GLOBAL_RKEY = 0x01 };
+enum ib_pd_flags WEFT_RDMA_ENUM { IB_PD_UNSAFE_GLOBAL_RKEY = 0x01 };
 
 /**
  * struct ib_pd - Protection domain
@@ -49,14 +49,14 @@ static inline void ib_dealloc_pd(struct ib_pd *pd) {
 	ib_dealloc_pd_user(pd, NULL);
 }
 
-enum rdma_ah_attr_type {
+enum rdma_ah_attr_type WEFT_RDMA_ENUM {
 	RDMA_AH_ATTR_TYPE_UNDEFINED,
 	RDMA_AH_ATTR_TYPE_IB,
 	RDMA_AH_ATTR_TYPE_ROCE,
 	RDMA_AH_ATTR_TYPE_OPA
 };
 
-enum ib_ah_flags { IB_AH_GRH = 1 };
+enum ib_ah_flags WEFT_RDMA_ENUM { IB_AH_GRH = 1 };
 
 struct ib_grh {
 	__be32 version_tclass_flow;
@@ -118,8 +118,8 @@ struct ib_ah {
 	void *weft;
 };
 
-enum rdma_create_ah_flags { RDMA_CREATE_AH_SLEEPABLE = 1 << 0 };
-enum rdma_destroy_ah_flags { RDMA_DESTROY_AH_SLEEPABLE = 1 << 0 };
+enum rdma_create_ah_flags WEFT_RDMA_ENUM { RDMA_CREATE_AH_SLEEPABLE = 1 << 0 };
+enum rdma_destroy_ah_flags WEFT_RDMA_ENUM { RDMA_DESTROY_AH_SLEEPABLE = 1 << 0 };
 
 /** rdma_copy_ah_attr - Copy attributes into ones that hold nothing; the source GID is held by both */
 void rdma_copy_ah_attr(struct rdma_ah_attr *dest, const struct rdma_ah_attr *src);

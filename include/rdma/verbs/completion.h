@@ -9,7 +9,7 @@
 
 WEFT_RDMA_BEGIN
 
-enum ib_wc_status {
+enum ib_wc_status WEFT_RDMA_ENUM {
 	IB_WC_SUCCESS,
 	IB_WC_LOC_LEN_ERR,
 	IB_WC_LOC_QP_OP_ERR,
@@ -37,7 +37,7 @@ enum ib_wc_status {
 /** ib_wc_status_msg - A completion status in words */
 const char *ib_wc_status_msg(enum ib_wc_status status);
 
-enum ib_wc_opcode {
+enum ib_wc_opcode WEFT_RDMA_ENUM {
 	IB_WC_SEND = 0,
 	IB_WC_RDMA_WRITE = 1,
 	IB_WC_RDMA_READ = 2,
@@ -52,7 +52,7 @@ enum ib_wc_opcode {
 	IB_WC_RECV_RDMA_WITH_IMM
 };
 
-enum ib_wc_flags {
+enum ib_wc_flags WEFT_RDMA_ENUM {
 	IB_WC_GRH = 1,
 	IB_WC_WITH_IMM = 1 << 1,
 	IB_WC_WITH_INVALIDATE = 1 << 2,
@@ -108,7 +108,7 @@ struct ib_wc {
  * @IB_POLL_WORKQUEUE: a thread of the completion vector's processor
  * @IB_POLL_UNBOUND_WORKQUEUE: any thread
  */
-enum ib_poll_context {
+enum ib_poll_context WEFT_RDMA_ENUM {
 	IB_POLL_DIRECT,
 	IB_POLL_SOFTIRQ,
 	IB_POLL_WORKQUEUE,
@@ -143,7 +143,7 @@ struct ib_cq_init_attr {
 	__u32 flags;
 };
 
-enum ib_cq_notify_flags {
+enum ib_cq_notify_flags WEFT_RDMA_ENUM {
 	IB_CQ_SOLICITED = 1 << 0,
 	IB_CQ_NEXT_COMP = 1 << 1,
 	IB_CQ_SOLICITED_MASK = IB_CQ_SOLICITED | IB_CQ_NEXT_COMP,

@@ -9,7 +9,7 @@
 
 WEFT_RDMA_BEGIN
 
-enum rdma_driver_id {
+enum rdma_driver_id WEFT_RDMA_ENUM {
 	RDMA_DRIVER_UNKNOWN,
 	RDMA_DRIVER_MLX5,
 	RDMA_DRIVER_MLX4,
@@ -85,7 +85,7 @@ struct ib_client {
 	void *weft;
 };
 
-enum ib_event_type {
+enum ib_event_type WEFT_RDMA_ENUM {
 	IB_EVENT_CQ_ERR,
 	IB_EVENT_QP_FATAL,
 	IB_EVENT_QP_REQ_ERR,

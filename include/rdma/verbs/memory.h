@@ -11,7 +11,7 @@
 
 WEFT_RDMA_BEGIN
 
-enum ib_access_flags {
+enum ib_access_flags WEFT_RDMA_ENUM {
 	IB_ACCESS_LOCAL_WRITE = 1 << 0,
 	IB_ACCESS_REMOTE_WRITE = 1 << 1,
 	IB_ACCESS_REMOTE_READ = 1 << 2,
@@ -32,7 +32,7 @@ enum ib_access_flags {
  * @IB_MR_TYPE_DMA: all memory
  * @IB_MR_TYPE_INTEGRITY: a list of data and one of protection information
  */
-enum ib_mr_type {
+enum ib_mr_type WEFT_RDMA_ENUM {
 	IB_MR_TYPE_MEM_REG,
 	IB_MR_TYPE_SG_GAPS,
 	IB_MR_TYPE_DM,

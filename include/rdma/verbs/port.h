@@ -8,7 +8,7 @@
 
 WEFT_RDMA_BEGIN
 
-enum rdma_node_type {
+enum rdma_node_type WEFT_RDMA_ENUM {
 	RDMA_NODE_IB_CA = 1,
 	RDMA_NODE_IB_SWITCH,
 	RDMA_NODE_IB_ROUTER,
@@ -18,9 +18,9 @@ enum rdma_node_type {
 	RDMA_NODE_UNSPECIFIED
 };
 
-enum rdma_link_layer { IB_LINK_LAYER_UNSPECIFIED, IB_LINK_LAYER_INFINIBAND, IB_LINK_LAYER_ETHERNET };
+enum rdma_link_layer WEFT_RDMA_ENUM { IB_LINK_LAYER_UNSPECIFIED, IB_LINK_LAYER_INFINIBAND, IB_LINK_LAYER_ETHERNET };
 
-enum ib_device_cap_flags {
+enum ib_device_cap_flags WEFT_RDMA_ENUM {
 	IB_DEVICE_RESIZE_MAX_WR = 1 << 0,
 	IB_DEVICE_BAD_PKEY_CNTR = 1 << 1,
 	IB_DEVICE_BAD_QKEY_CNTR = 1 << 2,
@@ -47,7 +47,7 @@ enum ib_device_cap_flags {
 #define IB_DEVICE_ON_DEMAND_PAGING (1ULL << 31)
 #define IB_DEVICE_SG_GAPS_REG (1ULL << 32)
 
-enum ib_atomic_cap { IB_ATOMIC_NONE, IB_ATOMIC_HCA, IB_ATOMIC_GLOB };
+enum ib_atomic_cap WEFT_RDMA_ENUM { IB_ATOMIC_NONE, IB_ATOMIC_HCA, IB_ATOMIC_GLOB };
 
 /**
  * struct ib_device_attr - What a driver promises of a device
@@ -97,7 +97,7 @@ struct ib_device_attr {
 	__u32 max_sgl_rd;
 };
 
-enum ib_port_state {
+enum ib_port_state WEFT_RDMA_ENUM {
 	IB_PORT_NOP = 0,
 	IB_PORT_DOWN = 1,
 	IB_PORT_INIT = 2,
@@ -106,7 +106,7 @@ enum ib_port_state {
 	IB_PORT_ACTIVE_DEFER = 5
 };
 
-enum ib_port_cap_flags {
+enum ib_port_cap_flags WEFT_RDMA_ENUM {
 	IB_PORT_SM = 1 << 1,
 	IB_PORT_NOTICE_SUP = 1 << 2,
 	IB_PORT_TRAP_SUP = 1 << 3,
@@ -152,7 +152,7 @@ struct ib_port_attr {
 	__u16 port_cap_flags2;
 };
 
-enum ib_device_modify_flags {
+enum ib_device_modify_flags WEFT_RDMA_ENUM {
 	IB_DEVICE_MODIFY_SYS_IMAGE_GUID = 1 << 0,
 	IB_DEVICE_MODIFY_NODE_DESC = 1 << 1
 };
@@ -162,7 +162,7 @@ struct ib_device_modify {
 	char node_desc[IB_DEVICE_NODE_DESC_MAX];
 };
 
-enum ib_port_modify_flags {
+enum ib_port_modify_flags WEFT_RDMA_ENUM {
 	IB_PORT_SHUTDOWN = 1,
 	IB_PORT_INIT_TYPE = 1 << 2,
 	IB_PORT_RESET_QKEY_CNTR = 1 << 3,

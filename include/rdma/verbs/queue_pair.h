@@ -10,7 +10,7 @@
 
 WEFT_RDMA_BEGIN
 
-enum ib_qp_type {
+enum ib_qp_type WEFT_RDMA_ENUM {
 	IB_QPT_SMI,
 	IB_QPT_GSI,
 	IB_QPT_RC = 2,
@@ -23,9 +23,9 @@ enum ib_qp_type {
 	IB_QPT_XRC_TGT = 10
 };
 
-enum ib_sig_type { IB_SIGNAL_ALL_WR, IB_SIGNAL_REQ_WR };
+enum ib_sig_type WEFT_RDMA_ENUM { IB_SIGNAL_ALL_WR, IB_SIGNAL_REQ_WR };
 
-enum ib_qp_create_flags {
+enum ib_qp_create_flags WEFT_RDMA_ENUM {
 	IB_QP_CREATE_NETDEV_USE = 1 << 1,
 	IB_QP_CREATE_INTEGRITY_EN = 1 << 2,
 	IB_QP_CREATE_SOURCE_QPN = 1 << 10
@@ -84,7 +84,7 @@ struct ib_qp {
 	struct rdma_cm_id *weft_id;
 };
 
-enum ib_qp_attr_mask {
+enum ib_qp_attr_mask WEFT_RDMA_ENUM {
 	IB_QP_STATE = 1,
 	IB_QP_CUR_STATE = 1 << 1,
 	IB_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2,
@@ -109,7 +109,7 @@ enum ib_qp_attr_mask {
 	IB_QP_RATE_LIMIT = 1 << 25
 };
 
-enum ib_qp_state {
+enum ib_qp_state WEFT_RDMA_ENUM {
 	IB_QPS_RESET,
 	IB_QPS_INIT,
 	IB_QPS_RTR,
@@ -119,7 +119,7 @@ enum ib_qp_state {
 	IB_QPS_ERR
 };
 
-enum ib_mig_state { IB_MIG_MIGRATED, IB_MIG_REARM, IB_MIG_ARMED };
+enum ib_mig_state WEFT_RDMA_ENUM { IB_MIG_MIGRATED, IB_MIG_REARM, IB_MIG_ARMED };
 
 struct ib_qp_attr {
 	enum ib_qp_state qp_state;
@@ -204,8 +204,8 @@ void ib_drain_rq(struct ib_qp *qp);
 /** ib_drain_qp - Both; with an SRQ the send queue alone */
 void ib_drain_qp(struct ib_qp *qp);
 
-enum ib_srq_type { IB_SRQT_BASIC, IB_SRQT_XRC, IB_SRQT_TM };
-enum ib_srq_attr_mask { IB_SRQ_MAX_WR = 1 << 0, IB_SRQ_LIMIT = 1 << 1 };
+enum ib_srq_type WEFT_RDMA_ENUM { IB_SRQT_BASIC, IB_SRQT_XRC, IB_SRQT_TM };
+enum ib_srq_attr_mask WEFT_RDMA_ENUM { IB_SRQ_MAX_WR = 1 << 0, IB_SRQ_LIMIT = 1 << 1 };
 
 struct ib_srq_attr {
 	__u32 max_wr;

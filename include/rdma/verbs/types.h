@@ -36,6 +36,13 @@
 #define WEFT_RDMA_END _Pragma("GCC visibility pop")
 #endif
 
+/* An enumeration from C may have any number, which C++ allows where its type is said. */
+#ifdef __cplusplus
+#define WEFT_RDMA_ENUM : int
+#else
+#define WEFT_RDMA_ENUM
+#endif
+
 #ifndef KBUILD_MODNAME
 #define KBUILD_MODNAME "module"
 #endif
@@ -92,7 +99,7 @@ union ib_gid {
 	} global;
 };
 
-enum ib_gid_type {
+enum ib_gid_type WEFT_RDMA_ENUM {
 	IB_GID_TYPE_IB = 0,
 	IB_GID_TYPE_ROCE = 1,
 	IB_GID_TYPE_ROCE_UDP_ENCAP = 2,
@@ -139,7 +146,7 @@ struct ib_udata {
 #define DECLARE_RDMA_OBJ_SIZE(ib_struct) size_t size_##ib_struct
 
 /* Codes of a rate, as PathRecord and the address of a QP have them (IBTA vol 1 15.2.5.16). */
-enum ib_rate {
+enum ib_rate WEFT_RDMA_ENUM {
 	IB_RATE_PORT_CURRENT = 0,
 	IB_RATE_2_5_GBPS = 2,
 	IB_RATE_5_GBPS = 5,
@@ -164,7 +171,7 @@ enum ib_rate {
 	IB_RATE_600_GBPS = 22
 };
 
-enum ib_mtu { IB_MTU_256 = 1, IB_MTU_512 = 2, IB_MTU_1024 = 3, IB_MTU_2048 = 4, IB_MTU_4096 = 5 };
+enum ib_mtu WEFT_RDMA_ENUM { IB_MTU_256 = 1, IB_MTU_512 = 2, IB_MTU_1024 = 3, IB_MTU_2048 = 4, IB_MTU_4096 = 5 };
 
 static inline int ib_mtu_enum_to_int(enum ib_mtu mtu) {
 	return mtu >= IB_MTU_256 && mtu <= IB_MTU_4096 ? 128 << (int)mtu : -1;

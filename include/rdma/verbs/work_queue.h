@@ -10,9 +10,9 @@
 
 WEFT_RDMA_BEGIN
 
-enum ib_wq_type { IB_WQT_RQ };
-enum ib_wq_state { IB_WQS_RESET, IB_WQS_RDY, IB_WQS_ERR };
-enum ib_wq_attr_mask {
+enum ib_wq_type WEFT_RDMA_ENUM { IB_WQT_RQ };
+enum ib_wq_state WEFT_RDMA_ENUM { IB_WQS_RESET, IB_WQS_RDY, IB_WQS_ERR };
+enum ib_wq_attr_mask WEFT_RDMA_ENUM {
 	IB_WQ_STATE = 1 << 0,
 	IB_WQ_CUR_STATE = 1 << 1,
 	IB_WQ_FLAGS = 1 << 2

@@ -15,7 +15,7 @@ struct ib_sge {
 	__u32 lkey;
 };
 
-enum ib_wr_opcode {
+enum ib_wr_opcode WEFT_RDMA_ENUM {
 	IB_WR_RDMA_WRITE = 0,
 	IB_WR_RDMA_WRITE_WITH_IMM = 1,
 	IB_WR_SEND = 2,
@@ -35,7 +35,7 @@ enum ib_wr_opcode {
 	IB_WR_REG_MR_INTEGRITY
 };
 
-enum ib_send_flags {
+enum ib_send_flags WEFT_RDMA_ENUM {
 	IB_SEND_FENCE = 1,
 	IB_SEND_SIGNALED = 1 << 1,
 	IB_SEND_SOLICITED = 1 << 2,
