@@ -34,6 +34,8 @@
 #include "wire/iscsi/snack.h"
 #include "wire/iscsi/task_management.h"
 #include "wire/iscsi/text.h"
+#include "wire/iser/header.h"
+#include "wire/iser/private_data.h"
 #include "wire/iwpm/peer_message.h"
 #include "wire/lrh.h"
 #include "wire/mad/class_port_info.h"
@@ -81,7 +83,8 @@
 #include "wire/xrceth.h"
 
 /// All structures with a layout. Adding one here adds its round-trip and reserved-bits tests, its
-/// golden layout (tests/golden/layouts.txt) and its fuzzer.
+/// golden layout (tests/golden/layouts.txt) and its fuzzer. What has no layout of this kind has
+/// tests of its own: little-endian words (wire/opa/packet_16b.h) and messages of netlink.
 namespace weft::wire {
 
 template <class... Types>
@@ -126,6 +129,7 @@ using AllWireTypes = TypeList<
     iscsi::TaskManagementRequest, iscsi::TaskManagementResponse, iscsi::DataOut, iscsi::DataIn,
     iscsi::R2t, iscsi::AsyncMessage, iscsi::TextRequest, iscsi::TextResponse, iscsi::LoginRequest,
     iscsi::LoginResponse, iscsi::LogoutRequest, iscsi::LogoutResponse, iscsi::SnackRequest,
-    iscsi::Reject, iscsi::NopOut, iscsi::NopIn, ProtectionTuple>;
+    iscsi::Reject, iscsi::NopOut, iscsi::NopIn, ProtectionTuple, iser::ControlHeader, iser::Hello,
+    iser::HelloReply, iser::PrivateData>;
 
 }  // namespace weft::wire

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/random.h"
+
 namespace weft::wire::iwpm {
 namespace {
 
@@ -81,6 +83,47 @@ TEST(IwpmNetlink, EveryMessageRoundTrips) {
   round_trip(MapinfoCountAnswer{9, 2, 1});
   round_trip(HandleError{10, 17});
   round_trip(Hello{4});
+}
+
+[[nodiscard]] SocketAddress arbitrary_address(Random& random) {
+  const auto port = static_cast<std::uint16_t>(random());
+  return random.chance(1, 2)
+             ? SocketAddress{IpAddress::v4(static_cast<std::uint32_t>(random())), port}
+             : SocketAddress{IpAddress::v6(random(), random()), port};
+}
+
+[[nodiscard]] std::string arbitrary_name(Random& random, std::size_t room) {
+  std::string name(1 + random.below(room - 1), 'n');
+  for (char& letter : name) {
+    letter = static_cast<char>('!' + random.below('~' - '!' + 1));
+  }
+  return name;
+}
+
+TEST(IwpmNetlink, MessagesOfArbitraryValuesRoundTrip) {  // T-PACK-1 for §32.17
+  Random random{19};
+  const auto word = [&] { return static_cast<std::uint32_t>(random()); };
+  const auto half = [&] { return static_cast<std::uint16_t>(random()); };
+  const auto address = [&] { return arbitrary_address(random); };
+  const auto name = [&](std::size_t room) { return arbitrary_name(random, room); };
+  for (int i = 0; i < 1'000; ++i) {
+    round_trip(RegisterPid{word(), name(kInterfaceNameBytes), name(kDeviceNameBytes),
+                           name(kLibraryNameBytes)});
+    round_trip(
+        RegisterPidAnswer{word(), name(kDeviceNameBytes), name(kLibraryNameBytes), half(), half()});
+    round_trip(AddMapping{word(), address(), word()});
+    round_trip(AddMappingAnswer{word(), address(), address(), half()});
+    round_trip(QueryMapping{word(), address(), address(), word()});
+    round_trip(ConnectionInfo{word(), address(), address(), address(), address(), half()});
+    round_trip(RemoveMapping{word(), address()});
+    round_trip(MapinfoRequest{name(kLibraryNameBytes), half()});
+    round_trip(Mapinfo{address(), address(), word()});
+    round_trip(MapinfoCount{word(), word()});
+    round_trip(MapinfoCountAnswer{word(), word(), word()});
+    round_trip(HandleError{word(), half()});
+    round_trip(Hello{half()});
+    ASSERT_FALSE(HasFailure());
+  }
 }
 
 // Part of T-IWPM-5: a missing attribute is an error, for each message and each attribute.

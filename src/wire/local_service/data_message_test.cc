@@ -6,7 +6,10 @@
 
 #include <array>
 #include <bit>
+#include <variant>
 #include <vector>
+
+#include "base/random.h"
 
 namespace weft::wire::local_service {
 namespace {
@@ -135,6 +138,55 @@ TEST(LocalServiceData, RoundTrips) {
     const auto read = parse_data_message(payload_of(datagram_of(message)));
     ASSERT_TRUE(read.has_value()) << read.error().reason;
     EXPECT_EQ(*read, message);
+  }
+}
+
+[[nodiscard]] Data arbitrary_data(Random& random) {
+  switch (random.below(7)) {
+    case 0: {
+      NameData name;
+      name.name.resize(1 + random.below(kMaxNameBytes - 1));
+      for (char& letter : name.name) {
+        letter = static_cast<char>('!' + random.below('~' - '!' + 1));
+      }
+      return name;
+    }
+    case 1:
+      return IpAddress::v4(static_cast<std::uint32_t>(random()));
+    case 2:
+      return IpAddress::v6(0xFD00'0000'0000'0000 | random() >> 8, random());
+    case 3:
+      return arbitrary<PathRecord>(random);
+    case 4: {
+      MadData mad;
+      for (std::byte& octet : mad.mad) {
+        octet = static_cast<std::byte>(random());
+      }
+      return mad;
+    }
+    case 5:
+      return TimeoutData{static_cast<std::uint32_t>(random())};
+    default:
+      return {};
+  }
+}
+
+TEST(LocalServiceData, OfArbitraryValuesRoundTrips) {  // T-PACK-1 for §32.17
+  constexpr auto kOpcodes =
+      std::to_array({DataOpcode::Resolve, DataOpcode::QueryPath, DataOpcode::SetTimeout});
+  Random random{18};
+  for (int i = 0; i < 3'000; ++i) {
+    DataMessage message{.opcode = kOpcodes[random.below(kOpcodes.size())],
+                        .is_answer = random.chance(1, 2),
+                        .status = static_cast<DataStatus>(random.below(2)),
+                        .flags = static_cast<std::uint32_t>(random()),
+                        .data = arbitrary_data(random)};
+    if (std::holds_alternative<TimeoutData>(message.data)) {
+      message.opcode = DataOpcode::SetTimeout;  // the only one with data of this kind
+    }
+    const auto read = parse_data_message(payload_of(datagram_of(message)));
+    ASSERT_TRUE(read.has_value()) << read.error().reason;
+    ASSERT_EQ(*read, message);
   }
 }
 

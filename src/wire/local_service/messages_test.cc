@@ -10,7 +10,10 @@
 #include <array>
 #include <bit>
 #include <map>
+#include <optional>
 #include <vector>
+
+#include "base/random.h"
 
 namespace weft::wire::local_service {
 namespace {
@@ -161,6 +164,61 @@ TEST(LocalServiceMessages, RoundTrip) {
   datagram.clear();
   append(datagram, kEnvelope, IpResolveAnswer{kThere});
   EXPECT_EQ(parse_ip_resolve_answer(only_message(datagram).payload), IpResolveAnswer{kThere});
+}
+
+[[nodiscard]] Gid arbitrary_gid(Random& random) { return {random(), Guid{random()}}; }
+
+template <class Value, class Make>
+void maybe(Random& random, std::optional<Value>& value, Make make) {
+  if (random.chance(1, 2)) {
+    value = make();
+  }
+}
+
+[[nodiscard]] ResolveRequest arbitrary_request(Random& random) {
+  ResolveRequest request;
+  request.device_name.assign(random.below(kDeviceNameBytes), 'd');
+  for (char& letter : request.device_name) {
+    letter = static_cast<char>('!' + random.below('~' - '!' + 1));
+  }
+  request.port = static_cast<std::uint8_t>(random());
+  request.use = static_cast<PathUse>(random.below(kPathUses));
+  maybe(random, request.service_id, random);
+  maybe(random, request.dgid, [&] { return arbitrary_gid(random); });
+  maybe(random, request.sgid, [&] { return arbitrary_gid(random); });
+  maybe(random, request.tclass, [&] { return static_cast<std::uint8_t>(random()); });
+  maybe(random, request.pkey, [&] { return PKey{static_cast<std::uint16_t>(random())}; });
+  maybe(random, request.qos_class, [&] { return static_cast<std::uint16_t>(random()); });
+  return request;
+}
+
+TEST(LocalServiceMessages, OfArbitraryValuesRoundTrip) {  // T-PACK-1 for §32.17
+  Random random{17};
+  for (int i = 0; i < 1'000; ++i) {
+    std::vector<std::byte> datagram;
+    const auto read_back = [&](const auto& message) {
+      datagram.clear();
+      append(datagram, kEnvelope, message);
+      return only_message(datagram).payload;
+    };
+    const ResolveRequest request = arbitrary_request(random);
+    ASSERT_EQ(parse_resolve_request(read_back(request)), request);
+    ResolveAnswer answer;
+    answer.paths.resize(1 + random.below(kMaxPaths));
+    for (PathData& each : answer.paths) {
+      each = {.flags = static_cast<std::uint32_t>(random()), .path = arbitrary<PathRecord>(random)};
+    }
+    ASSERT_EQ(parse_resolve_answer(read_back(answer)), answer);
+    const SetTimeout timeout{.milliseconds = static_cast<std::uint32_t>(random())};
+    ASSERT_EQ(parse_set_timeout(read_back(timeout)), timeout);
+    const IpResolveRequest question{
+        .interface_index = static_cast<std::uint32_t>(random()),
+        .address = random.chance(1, 2) ? IpAddress::v4(static_cast<std::uint32_t>(random()))
+                                       : IpAddress::v6(random(), random())};
+    ASSERT_EQ(parse_ip_resolve_request(read_back(question)), question);
+    const IpResolveAnswer found{arbitrary_gid(random)};
+    ASSERT_EQ(parse_ip_resolve_answer(read_back(found)), found);
+  }
 }
 
 TEST(LocalServiceMessages, RefuseWhatIsCutOffMissingOrUnknown) {
