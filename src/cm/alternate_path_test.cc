@@ -1,4 +1,4 @@
-// Loading an alternate path and going to it (LAP, APR: IBTA vol 1 §12.8; part of T-CM-8).
+// Loading an alternate path and going to it (LAP, APR: IBTA vol 1 §12.8; T-CM-8).
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct Fixture {
   }
 };
 
-TEST(AlternatePath, IsLoadedIntoBothQpsBySuccess) {  // part of T-CM-8
+TEST(AlternatePath, IsLoadedIntoBothQpsBySuccess) {  // T-CM-8
   Fixture c;
   c.load();
   EXPECT_EQ(c.net.a().state(c.ids.a), State::LapSent);
@@ -53,7 +53,7 @@ TEST(AlternatePath, IsLoadedIntoBothQpsBySuccess) {  // part of T-CM-8
   EXPECT_EQ(c.net.a().gsi.poll_transmit(c.net.now)->address.sl, ServiceLevel{3});
 }
 
-TEST(AlternatePath, StatusesSurviveTheWay) {  // part of T-CM-8
+TEST(AlternatePath, StatusesSurviveTheWay) {  // T-CM-8
   for (unsigned status = 0; status <= 13; ++status) {
     Fixture c;
     c.load();

@@ -5,6 +5,24 @@
 #include <variant>
 
 namespace weft::cm {
+namespace {
+
+/// A rejection is an error of its own (R-MI-4): nobody offers the service, this connection is known
+/// from before, its user does not want it, or the peer cannot have it.
+[[nodiscard]] ErrorCode error_of(wire::RejectReason reason) {
+  switch (reason) {
+    case wire::RejectReason::InvalidServiceId:
+      return ErrorCode::NoSuchDevice;
+    case wire::RejectReason::StaleConnection:
+      return ErrorCode::AlreadyConnected;
+    case wire::RejectReason::ConsumerReject:
+      return ErrorCode::Refused;
+    default:
+      return ErrorCode::PermissionDenied;
+  }
+}
+
+}  // namespace
 
 CmReliableConnection::~CmReliableConnection() { close(last_now_); }
 
@@ -186,7 +204,7 @@ Handled CmReliableConnection::handle(CmId /*id*/, const CmEvent& event, Instant 
       if (reason == wire::RejectReason::ConsumerReject && phase_ == Phase::Asked) {
         user_.handle_datagram(event.private_data, now);
       }
-      fail_with({ErrorCode::Refused,
+      fail_with({error_of(reason),
                  fmt::format("the other side rejected the connection: {}", name_of(reason))},
                 now);
       break;

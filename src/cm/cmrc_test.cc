@@ -142,6 +142,26 @@ TEST(Cmrc, ReaderSeesWhatARejectSaysAndThenTheError) {  // T-CMRC-2
   EXPECT_EQ(f.client_user.code, ErrorCode::Refused);
 }
 
+TEST(Cmrc, EachKindOfRejectionIsAnErrorOfItsOwn) {  // R-MI-4
+  using enum wire::RejectReason;
+  for (const auto& [reason, code] : {
+           std::pair{InvalidServiceId, ErrorCode::NoSuchDevice    },
+           std::pair{StaleConnection,  ErrorCode::AlreadyConnected},
+           std::pair{ConsumerReject,   ErrorCode::Refused         },
+           std::pair{NoResources,      ErrorCode::PermissionDenied},
+  }) {
+    Fixture f;
+    f.net.b().on_event = [&](CmId id, const CmEvent& /*event*/, Instant now) {
+      EXPECT_TRUE(f.net.b().cm.send_rej(id, {.reason = reason}, now).has_value());
+      return Handled::Keep;
+    };
+    ASSERT_TRUE(f.client.write(octets("one"), f.net.now).has_value());
+    f.net.run_shortly();
+    EXPECT_EQ(f.client_user.log.back(), "<closed>");
+    EXPECT_EQ(f.client_user.code, code) << name_of(reason);
+  }
+}
+
 TEST(Cmrc, ARejOfAConnectionThatIsMadeIsNoDatagram) {  // R-CMRC-3
   Fixture f;
   ASSERT_TRUE(f.client.write(octets("one"), f.net.now).has_value());
