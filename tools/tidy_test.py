@@ -128,6 +128,7 @@ class PlantedViolations(unittest.TestCase):
             "impure-header": "#include <thread>",
             "operating-system-lock": "std::mutex mutex;",
             "exception": "throw 1;",
+            "one-mtu": "std::array<std::byte, 2'048> packet;",
             "unfinished": "// TO" + "DO: later",
             "machine-path": "// see /ro" + "ot/notes",
             "foreign-document": "// DES" + "IGN.md, decision 8",

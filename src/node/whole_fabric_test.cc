@@ -67,7 +67,7 @@ class PathMtu : public ::testing::TestWithParam<verbs::Mtu> {};
 
 /// What the narrowest port of a path takes is what its cable is set to, and what the SA and the
 /// packets' own way say.
-TEST_P(PathMtu, IsNegotiatedEndToEnd) {  // part of T-MI-8
+TEST_P(PathMtu, IsNegotiatedEndToEnd) {  // T-MI-8
   fabric::Topology topology = triangle(4);
   topology.hosts[1].hcas[0].ports[0].max_mtu = GetParam();
   ManagedFabric fabric{topology};
