@@ -145,6 +145,48 @@ INSTANTIATE_TEST_SUITE_P(Table, LoopbackTable,
                                   kRows[std::get<1>(test.param)].name;
                          });
 
+class LoopbackOfType : public ::testing::TestWithParam<QpType> {};
+
+/// The row of a LOCAL_INV that fails. The peer is not concerned; the QP that posted it is in error,
+/// as after any request that ends with an error (IBTA vol 1 §10.3.1.1).
+TEST_P(LoopbackOfType, ALocalInvalidateOfAForeignKeyIsALocalProtectionError) {
+  LoopbackPair pair{{.type = GetParam()}};
+  pair.connect();
+  SendWr wr = testing::signaled(WrOpcode::LocalInvalidate, {});
+  wr.rkey = RKey{pair.a().region->rkey.value() ^ 0x5A00};
+  testing::post(*pair.a().qp, wr);
+  ASSERT_TRUE(pair.run());
+  const auto completed = pair.poll(*pair.a().send_cq);
+  ASSERT_EQ(completed.size(), 1U);
+  EXPECT_EQ(completed[0].status, LocalProtectionError);
+  EXPECT_TRUE(pair.sent.empty()) << "the peer hears nothing of it";
+  EXPECT_EQ(pair.b().qp->query().state, QpState::Rts);
+}
+
+/// The row of an operation that there is not: every number without one is refused when it is
+/// posted, before it could end a QP.
+TEST_P(LoopbackOfType, OperationsThatThereAreNotAreRefusedWhenPosted) {
+  LoopbackPair pair{{.type = GetParam()}};
+  pair.connect();
+  for (unsigned opcode = 0; opcode < 256; ++opcode) {
+    const auto wanted = static_cast<WrOpcode>(opcode);
+    if (is_offered(GetParam(), wanted)) {
+      continue;
+    }
+    const auto posted = pair.a().qp->post_send(testing::signaled(wanted, {}));
+    ASSERT_FALSE(posted) << opcode;
+    EXPECT_EQ(posted.error().code, ErrorCode::InvalidArgument) << opcode;
+  }
+  ASSERT_TRUE(pair.run());
+  EXPECT_TRUE(pair.poll(*pair.a().send_cq).empty());
+  EXPECT_EQ(pair.a().qp->query().state, QpState::Rts);
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, LoopbackOfType, ::testing::Values(QpType::Rc, QpType::Uc),
+                         [](const auto& test) {
+                           return std::string{test.param == QpType::Rc ? "Rc" : "Uc"};
+                         });
+
 /// Invalid keys of every kind, used as L_Key and as R_Key.
 struct KeyCase {
   const char* name;

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdint>
+#include <set>
 #include <vector>
 
 #include "hca/hca.h"
 #include "hca/testing/loopback_pair.h"
+#include "hca/testing/work_requests.h"
 
 namespace weft::hca {
 namespace {
@@ -145,6 +148,54 @@ TEST(Hca, PrefetchesOnlyOnDemandRegionsOfThePd) {  // part of T-ODP-5
   const std::size_t asked = user.asked.size();
   EXPECT_EQ(advise(paged.lkey, 64, {.fault = false, .must_succeed = true}, pd), std::nullopt);
   EXPECT_EQ(user.asked.size(), asked);
+}
+
+/// Memory in pages of 64 bytes, absent at first. Counts the pages that an access or advice finds
+/// absent: the faults of a device that pages on demand.
+class CountedPages final : public UserMemory {
+ public:
+  static constexpr std::size_t kPageBytes = 64;
+
+  bool fault_in(std::span<std::byte> range, bool /*for_writing*/) override {
+    const std::uint64_t first = number(range.data());
+    for (std::uint64_t page = first / kPageBytes; page * kPageBytes < first + range.size();
+         ++page) {
+      faults += present_.insert(page).second ? 1 : 0;
+    }
+    return true;
+  }
+  bool persist(std::span<std::byte> /*range*/) override { return true; }
+  std::size_t faults{};
+
+ private:
+  std::set<std::uint64_t> present_;
+};
+
+TEST(Hca, AccessesWhatAdviceBroughtInWithoutAFault) {  // T-ODP-5
+  CountedPages user;
+  testing::PairOptions options;
+  options.user_memory = &user;
+  options.region_access = options.region_access | Access::OnDemand;
+  LoopbackPair pair{options};
+  pair.connect();
+  testing::Side& b = pair.b();
+  const std::array range{b.sge(0, 1024)};
+  ASSERT_TRUE(b.hca.prefetch(*b.pd, range, {.for_writing = true, .must_succeed = true}));
+  const std::array own{pair.a().sge(0, 64)};
+  ASSERT_TRUE(
+      pair.a().hca.prefetch(*pair.a().pd, own, {.for_writing = false, .must_succeed = true}));
+  EXPECT_GE(user.faults, 17U);
+  user.faults = 0;
+  testing::request(pair, {.opcode = WrOpcode::RdmaWrite, .length = 64, .offset = 512});
+  ASSERT_TRUE(pair.run());
+  EXPECT_EQ(user.faults, 0U) << "the first access after the advice";
+  testing::request(pair, {.opcode = WrOpcode::RdmaWrite, .length = 64, .offset = 4096});
+  ASSERT_TRUE(pair.run());
+  EXPECT_GE(user.faults, 1U) << "and where there was no advice there are";
+  const auto completed = pair.poll(*pair.a().send_cq);
+  ASSERT_EQ(completed.size(), 2U);
+  EXPECT_EQ(completed[0].status, WcStatus::Success);
+  EXPECT_EQ(completed[1].status, WcStatus::Success);
 }
 
 TEST(Hca, ReregistersBetweenPds) {

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "verbs_fixture.h"
 
@@ -32,6 +33,7 @@ class Regions : public Verbs {
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ASSERT_NE(start, MAP_FAILED);
     span_ = static_cast<char*>(start);
+    madvise(start, kSpan, MADV_NOHUGEPAGE);  // else one touch makes 512 pages present
   }
   void TearDown() override {
     munmap(span_, kSpan);
@@ -117,6 +119,28 @@ TEST_F(Regions, MayBeAllOfTheAddressSpace) {  // part of T-ODP-4
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
   EXPECT_EQ(ibv_reg_mr(pd_, nullptr, SIZE_MAX, kEverything), nullptr);
   EXPECT_EQ(errno, EFAULT) << "on demand only";
+}
+
+TEST_F(Regions, OfAllOfTheAddressSpaceCostOnlyThePagesThatAreTouched) {  // part of T-ODP-4
+  constexpr std::size_t kStride = kSpan / 64;
+  ibv_mr* const mr = ibv_reg_mr(pd_, nullptr, SIZE_MAX, kEverything | IBV_ACCESS_ON_DEMAND);
+  ASSERT_NE(mr, nullptr);
+  std::array<char, 16> stack{"stack"};
+  for (std::size_t at = 0; at < kSpan; at += kStride) {
+    ASSERT_EQ(transfer(IBV_WR_RDMA_WRITE, {number(stack.data()), mr->lkey},
+                       {number(span_) + at, mr->rkey}),
+              IBV_WC_SUCCESS);
+  }
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> present(kSpan / page);
+  ASSERT_EQ(mincore(span_, kSpan, present.data()), 0);
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    ASSERT_EQ((present[i] & 1U) != 0, i * page % kStride == 0) << "page " << i;
+  }
+  for (std::size_t at = 0; at < kSpan; at += kStride) {
+    EXPECT_STREQ(span_ + at, "stack");
+  }
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
 TEST_F(Regions, AreBroughtInByAdvice) {  // part of T-ODP-5
