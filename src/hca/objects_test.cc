@@ -78,7 +78,7 @@ TEST(Qp, KeepsItsAttributesWhenAModifyIsRefused) {  // R-QP-3
 
 TEST(Qp, OfAnyOtherNumberIsNone) {
   LoopbackPair pair;
-  Side& a = pair.a();
+  testing::Side& a = pair.a();
   for (unsigned number = 0; number < 256; ++number) {
     QpInit init;
     init.type = static_cast<QpType>(number);
