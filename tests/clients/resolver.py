@@ -100,6 +100,10 @@ def connections(fabric):
     return json.loads(fabric.run("status", "--json"))["connections"]
 
 
+def gid_of(fabric, host):
+    return re.search(r"GID\[\s*0\]:\s*(\S+)", fabric.run("exec", host, "--", "ibv_devinfo", "-v"))[1].split(",")[0]
+
+
 def run_until_it_listens(fabric, host, command):
     child = subprocess.Popen([fabric.weft, "exec", "--ns", host, "--", *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                              text=True, errors="replace", env=fabric.environment(), start_new_session=True)
@@ -121,7 +125,7 @@ class Resolver(unittest.TestCase):
         cls.fabric.__exit__()
 
     def gid(self, host):
-        return re.search(r"GID\[\s*0\]:\s*(\S+)", self.fabric.run("exec", host, "--", "ibv_devinfo", "-v"))[1].split(",")[0]
+        return gid_of(self.fabric, host)
 
     def connect(self, peer, client=HOST):
         """rping to a host; how often this one asked SA for a path meanwhile. It keeps the paths that it has: each peer is asked for once."""

@@ -17,7 +17,9 @@ using scsi::DiskExtent;
 using scsi::Verdict;
 using scsi::VitalPage;
 
-constexpr std::size_t kMostTransferBytes = 1 << 20;      // policy
+/// Of one command, where the disk says nothing; policy. Debian's tgt ends an iSER connection over a
+/// longer WRITE, since its buffers have this size, and says nothing of it in its VPD pages.
+constexpr std::size_t kMostTransferBytes = 512 << 10;
 constexpr unsigned kTries = 10;                          // policy
 constexpr std::chrono::milliseconds kFirstPause{5};      // policy; doubled each time
 constexpr std::uint64_t kMostUnmapBlocks = 1 << 20;      // policy, where the disk says nothing

@@ -98,7 +98,7 @@ TEST(Disk, KeepsWhatIsWritten) {
   for (const bool force : {false, true}) {
     path.forced = 0;
     ASSERT_TRUE(disk.write(1024, written, force));
-    EXPECT_EQ(path.forced, force ? 3U : 0U);
+    EXPECT_EQ(path.forced, force ? 5U : 0U);
     Bytes read(written.size());
     ASSERT_TRUE(disk.read(1024, read));
     EXPECT_EQ(read, written);
