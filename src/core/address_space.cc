@@ -3,17 +3,25 @@
 #include <algorithm>
 #include <mutex>
 
+#include "base/assert.h"
+
 namespace weft::core {
 
-IntervalNotifier::IntervalNotifier(AddressSpace& space, std::uint64_t start, std::uint64_t length)
-    : space_(space), start_(start), end_(start + length) {
-  const std::lock_guard lock{space.lock_};
-  space.notifiers_.push_back(this);
+IntervalNotifier::~IntervalNotifier() {
+  WEFT_ASSERT(!is_inserted_, "a notifier is removed from its address space before it goes");
 }
 
-IntervalNotifier::~IntervalNotifier() {
-  const std::lock_guard lock{space_.lock_};
-  std::erase(space_.notifiers_, this);
+void AddressSpace::insert(IntervalNotifier& notifier) {
+  WEFT_ASSERT(!notifier.is_inserted_, "a notifier is in one address space, once");
+  const std::lock_guard lock{lock_};
+  notifiers_.push_back(&notifier);
+  notifier.is_inserted_ = true;
+}
+
+void AddressSpace::remove(IntervalNotifier& notifier) {
+  const std::lock_guard lock{lock_};
+  std::erase(notifiers_, &notifier);
+  notifier.is_inserted_ = false;
 }
 
 void AddressSpace::invalidate(std::uint64_t first, std::uint64_t last) {

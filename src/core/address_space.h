@@ -9,20 +9,19 @@
 
 namespace weft::core {
 
-class AddressSpace;
-
 /// Hears of changes of a range of an address space before they happen (`struct
-/// mmu_interval_notifier`). In an address space from its construction to its destruction, which
-/// waits for calls under way.
+/// mmu_interval_notifier`), between AddressSpace::insert() and remove(). Whoever makes one calls
+/// these, since the constructor of this part of it would be too early, and the destructor too late:
+/// the class that derives from it is not there then, and another thread may call it at any moment.
 class IntervalNotifier {
  public:
   /// The range [start, start + length).
-  IntervalNotifier(AddressSpace& space, std::uint64_t start, std::uint64_t length);
+  IntervalNotifier(std::uint64_t start, std::uint64_t length)
+      : start_(start), end_(start + length) {}
   virtual ~IntervalNotifier();
   IntervalNotifier(const IntervalNotifier&) = delete;
   IntervalNotifier& operator=(const IntervalNotifier&) = delete;
 
-  [[nodiscard]] AddressSpace& space() const { return space_; }
   [[nodiscard]] std::uint64_t start() const { return start_; }
   [[nodiscard]] std::uint64_t end() const { return end_; }
 
@@ -31,9 +30,10 @@ class IntervalNotifier {
   virtual void invalidate(std::uint64_t first, std::uint64_t last) = 0;
 
  private:
-  AddressSpace& space_;
+  friend class AddressSpace;
   const std::uint64_t start_;
   const std::uint64_t end_;
+  bool is_inserted_{};  // its owner's calls are one after the other
 };
 
 /// The memory of a process as its kernel sees it (`struct mm_struct`): what pinning needs of it. A
@@ -66,6 +66,14 @@ class AddressSpace {
   /// False: its process is exiting, and the memory is gone.
   [[nodiscard]] virtual bool is_alive() const = 0;
 
+  /// From now on `notifier`, which is whole, hears of changes of its range
+  /// (`mmu_interval_notifier_insert`).
+  void insert(IntervalNotifier& notifier);
+
+  /// On return no call of it is under way, and none comes (a fence,
+  /// `mmu_interval_notifier_remove`). Not from within one.
+  void remove(IntervalNotifier& notifier);
+
   /// For whoever changes mappings: tells notifiers before pages of [first, last) change. Not from
   /// within one.
   void invalidate(std::uint64_t first, std::uint64_t last);
@@ -77,7 +85,6 @@ class AddressSpace {
 
  private:
   friend class Umem;
-  friend class IntervalNotifier;
   std::atomic<std::uint64_t> locked_{};
   const LockPolicy policy_;
   PolicyLock lock_;  // of what follows

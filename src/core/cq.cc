@@ -102,10 +102,13 @@ struct CqAccess {
       return fail(ErrorCode::Busy, "{} queues complete in the CQ of {}; destroy those first", uses,
                   cq.caller());
     }
+    // The driver may tell of a completion until its CQ is gone: what that queues does nothing.
+    cq.is_ending_.store(true, std::memory_order_release);
     if (cq.work_ != nullptr) {
       cq.work_->cancel_and_wait();
     }
     if (auto gone = device.operations().destroy_cq(cq); !gone) {
+      cq.is_ending_.store(false, std::memory_order_release);
       if (cq.work_ != nullptr) {
         cq.work_->queue();  // it works on
       }
@@ -151,6 +154,26 @@ void Cq::dispatch(const Event& event) const {
   }
 }
 
+/// Requests without a handler, as all of an RDMA context but the last, are not signalled, and
+/// complete only when they fail: flushed with their queue, which whoever ended it knows of; or as
+/// the cause of that, which the handlers of later requests are not told.
+void Cq::log_unhandled(const Wc& wc) const {
+  if (wc.status == verbs::WcStatus::WorkRequestFlushed) {
+    return;
+  }
+  Environment& environment = device().environment();
+  if (wc.status == verbs::WcStatus::Success) {
+    environment.log(LogLevel::Error,
+                    fmt::format("a completion of QP {:#x} in the CQ of {} has no handler",
+                                wc.qpn.value(), caller()));
+    return;
+  }
+  environment.log(
+      LogLevel::Warning,
+      fmt::format("a request of QP {:#x} without a handler has failed in the CQ of {}: status {}",
+                  wc.qpn.value(), caller(), std::to_underlying(wc.status)));
+}
+
 int Cq::process(int budget, std::span<Wc> batch) {
   int completed = 0;
   for (;;) {
@@ -166,9 +189,7 @@ int Cq::process(int budget, std::span<Wc> batch) {
     for (const Wc& wc : batch.first(count)) {
       const CompletionHandler* const handler = wc.handler();
       if (handler == nullptr || handler->done == nullptr) {
-        device().environment().log(
-            LogLevel::Error, fmt::format("a completion of QP {:#x} in the CQ of {} has no handler",
-                                         wc.qpn.value(), caller()));
+        log_unhandled(wc);
         continue;
       }
       if (on_completion_ != nullptr && !is_drain_marker(*handler)) {
@@ -185,6 +206,9 @@ int Cq::process(int budget, std::span<Wc> batch) {
 }
 
 void Cq::poll_round() {
+  if (is_ending_.load(std::memory_order_acquire)) {
+    return;
+  }
   const int budget = polling_of(poll_context_)->budget;
   rounds_.fetch_add(1, std::memory_order_relaxed);
   if (process(budget, {batch_.get(), kCqBatch}) >= budget) {

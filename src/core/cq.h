@@ -77,6 +77,7 @@ class Cq final : public Resource {
  private:
   friend struct CqAccess;  // core/cq.cc
   int process(int budget, std::span<Wc> batch);
+  void log_unhandled(const Wc& wc) const;
   void poll_round();
 
   std::uint32_t capacity_{};
@@ -87,8 +88,9 @@ class Cq final : public Resource {
   void (*completion_handler_)(Cq& cq, void* context){};
   ObjectEventHandler event_handler_{};
   std::atomic<std::uint32_t> uses_{};
-  std::unique_ptr<Wc[]> batch_;  // of the context
-  std::unique_ptr<Work> work_;   // null: direct, or not managed
+  std::atomic<bool> is_ending_{};  // the driver's CQ may be gone: it is polled no more
+  std::unique_ptr<Wc[]> batch_;    // of the context
+  std::unique_ptr<Work> work_;     // null: direct, or not managed
   std::atomic<std::uint64_t> completions_{};
   std::atomic<std::uint64_t> batches_{};
   std::atomic<std::uint64_t> rounds_{};

@@ -170,6 +170,24 @@ TEST_F(CqTest, RunsNoHandlerOnceItIsFreed) {
   EXPECT_TRUE(log_.empty());
 }
 
+TEST_F(CqTest, IsNotPolledWhileItsDriverDestroysIt) {
+  FakeDriver driver{registry_, kInfinibandPort, [](DeviceInit& init) {
+                      init.operations.destroy_cq = [](Cq& cq) -> Result<void> {
+                        FakeDriver& own = testing::driver_of(cq.device());
+                        Environment& environment = cq.device().environment();
+                        const unsigned polls = own.fake(cq).polls;
+                        own.complete(cq, nullptr);  // the last, told when others have their turn
+                        environment.wait_until([] { return false; },
+                                               environment.now() + Duration::milliseconds(1));
+                        EXPECT_EQ(own.fake(cq).polls, polls);
+                        return {};
+                      };
+                    }};
+  ASSERT_TRUE(driver.register_as("Y"));
+  EXPECT_TRUE(free_cq(**allocate_cq(driver.device(), {.entries = 10})));
+  registry_.unregister_device(driver.device());
+}
+
 TEST_F(CqTest, IsNotFreedWhileQueuesUseItAndWorksOn) {
   Cq& cq = make(PollContext::WorkQueue);
   cq.hold();

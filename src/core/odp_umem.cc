@@ -6,6 +6,21 @@
 
 namespace weft::core {
 
+OdpUmem::OdpUmem(AddressSpace& space, std::uint64_t start, std::uint64_t bytes,
+                 OdpInvalidation invalidation)
+    : space_(space),
+      invalidation_(std::move(invalidation)),
+      notifier_(*this, start, bytes),
+      lock_(space.lock_policy()),
+      dma_list_(bytes / space.page_size()) {}
+
+OdpUmem::~OdpUmem() {
+  // Before any member goes: an invalidation may be under way, and uses all of them.
+  if (!is_implicit()) {
+    space_.remove(notifier_);
+  }
+}
+
 Result<std::unique_ptr<OdpUmem>> get_odp_umem(AddressSpace& space, std::uint64_t address,
                                               std::uint64_t length, OdpInvalidation invalidation) {
   const std::uint64_t page = space.page_size();
@@ -17,15 +32,13 @@ Result<std::unique_ptr<OdpUmem>> get_odp_umem(AddressSpace& space, std::uint64_t
                 address);
   }
   const std::uint64_t bytes = ((end + page - 1) & ~(page - 1)) - start;
-  std::unique_ptr<OdpUmem> umem{new OdpUmem(space, space.lock_policy())};
-  umem->invalidation_ = std::move(invalidation);
-  umem->dma_list_.resize(bytes / page);
-  umem->notifier_.emplace(*umem, start, bytes);
+  std::unique_ptr<OdpUmem> umem{new OdpUmem(space, start, bytes, std::move(invalidation))};
+  space.insert(umem->notifier_);
   return umem;
 }
 
 std::unique_ptr<OdpUmem> allocate_implicit_odp_umem(AddressSpace& space) {
-  return std::unique_ptr<OdpUmem>{new OdpUmem(space, space.lock_policy())};
+  return std::unique_ptr<OdpUmem>{new OdpUmem(space, 0, 0, {})};
 }
 
 Result<std::unique_ptr<OdpUmem>> allocate_odp_child(OdpUmem& parent, std::uint64_t address,
@@ -104,7 +117,7 @@ void OdpUmem::unmap_dma_pages(std::uint64_t first, std::uint64_t last) {
 void OdpUmem::Notifier::invalidate(std::uint64_t first, std::uint64_t last) {
   umem_.sequence_.fetch_add(1, std::memory_order_acq_rel);
   if (umem_.invalidation_) {
-    umem_.invalidation_(first, last);
+    umem_.invalidation_(umem_, first, last);
   }
   umem_.forget(first, last);
 }

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "base/lock.h"
@@ -18,9 +17,12 @@ inline constexpr std::uint64_t kOdpRead = 1U << 0;
 inline constexpr std::uint64_t kOdpWrite = 1U << 1;
 inline constexpr std::uint64_t kOdpAccess = kOdpRead | kOdpWrite;
 
-/// Called before pages of [first, last) change: the driver ends the device's access to them, and
-/// waits for transfers that use them, before it returns. The umem has not forgotten the pages yet.
-using OdpInvalidation = std::function<void(std::uint64_t first, std::uint64_t last)>;
+class OdpUmem;
+
+/// Called before pages of [first, last) of `umem` change: the driver ends the device's access to
+/// them, and waits for transfers that use them, before it returns. The umem has not forgotten the
+/// pages yet. May come before get_odp_umem() has returned, and until the umem is destroyed.
+using OdpInvalidation = std::function<void(OdpUmem& umem, std::uint64_t first, std::uint64_t last)>;
 
 /// Memory that is mapped for a device page by page as that uses it, and taken away when the
 /// program's own mapping changes (`struct ib_umem_odp`, R-ODP-1). Nothing is pinned. Without a
@@ -28,13 +30,14 @@ using OdpInvalidation = std::function<void(std::uint64_t first, std::uint64_t la
 /// the address space's lock policy.
 class OdpUmem {
  public:
+  ~OdpUmem();
   OdpUmem(const OdpUmem&) = delete;
   OdpUmem& operator=(const OdpUmem&) = delete;
 
-  [[nodiscard]] bool is_implicit() const { return !notifier_; }
+  [[nodiscard]] bool is_implicit() const { return notifier_.start() == notifier_.end(); }
   // Of whole pages; an implicit one has none.
-  [[nodiscard]] std::uint64_t start() const { return notifier_ ? notifier_->start() : 0; }
-  [[nodiscard]] std::uint64_t end() const { return notifier_ ? notifier_->end() : 0; }
+  [[nodiscard]] std::uint64_t start() const { return notifier_.start(); }
+  [[nodiscard]] std::uint64_t end() const { return notifier_.end(); }
 
   /// What map_dma_pages() is given, read before it.
   [[nodiscard]] std::uint64_t sequence() const { return sequence_.load(std::memory_order_acquire); }
@@ -61,14 +64,16 @@ class OdpUmem {
   class Notifier final : public IntervalNotifier {
    public:
     Notifier(OdpUmem& umem, std::uint64_t start, std::uint64_t length)
-        : IntervalNotifier(umem.space_, start, length), umem_(umem) {}
+        : IntervalNotifier(start, length), umem_(umem) {}
     void invalidate(std::uint64_t first, std::uint64_t last) override;
 
    private:
     OdpUmem& umem_;
   };
 
-  OdpUmem(AddressSpace& space, LockPolicy policy) : space_(space), lock_(policy) {}
+  /// Without bytes it is implicit.
+  OdpUmem(AddressSpace& space, std::uint64_t start, std::uint64_t bytes,
+          OdpInvalidation invalidation);
   void forget(std::uint64_t first, std::uint64_t last);
 
   friend Result<std::unique_ptr<OdpUmem>> allocate_odp_child(OdpUmem& parent, std::uint64_t address,
@@ -76,12 +81,12 @@ class OdpUmem {
                                                              OdpInvalidation invalidation);
 
   AddressSpace& space_;
-  OdpInvalidation invalidation_;
+  const OdpInvalidation invalidation_;
+  Notifier notifier_;  // in the address space while all of the umem is there
   std::atomic<std::uint64_t> sequence_{};
   mutable PolicyLock lock_;  // of what follows
   std::vector<std::uint64_t> dma_list_;
   std::uint64_t mapped_{};
-  std::optional<Notifier> notifier_;  // the last: what it calls is there
 };
 
 /// A range of whole pages around these bytes (`ib_umem_odp_get`). InvalidArgument: none, or rounded

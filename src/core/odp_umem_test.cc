@@ -28,9 +28,10 @@ class OdpUmemTest : public ::testing::Test {
  protected:
   OdpUmemTest() { space_.map(kStart, 8, kFrames); }
   [[nodiscard]] std::unique_ptr<OdpUmem> get(std::uint64_t address, std::uint64_t length) {
-    return *get_odp_umem(space_, address, length, [this](std::uint64_t first, std::uint64_t last) {
-      invalidated_.emplace_back(first, last);
-    });
+    return *get_odp_umem(space_, address, length,
+                         [this](OdpUmem& /*umem*/, std::uint64_t first, std::uint64_t last) {
+                           invalidated_.emplace_back(first, last);
+                         });
   }
 
   PageTable space_;

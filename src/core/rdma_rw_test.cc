@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/dma.h"
+#include "core/drain.h"
 #include "core/rdma_rw_sizing.h"
 #include "core/testing/rdma_rw_fixture.h"
 #include "wire/opcode.h"
@@ -129,6 +130,40 @@ TEST_F(RdmaRw, MayBeDestroyedAfterItWasRefused) {
   wait_for(requests[posted - 1]);
   EXPECT_EQ(request.calls, 0U);
   expect_moves(local, DmaDirection::ToDevice, 0);
+}
+
+/// A context of three requests, of which the last alone has a handler.
+class ChainedRdmaRw : public RdmaRwTest {
+ protected:
+  void post(const RdmaTransfer& transfer) {
+    ASSERT_EQ(context_.init(*pair_.a.qp, PortNumber{1}, transfer).value(), 3U);
+    ASSERT_TRUE(context_.post(&request_.handler));
+  }
+
+  ScatteredMemory local_{3ULL * pair_.a.qp->init().capabilities.max_send_sge, 10, 16};
+  RdmaContext context_;
+  CountedRequest request_;
+};
+
+TEST_F(ChainedRdmaRw, IsFlushedWithoutAWordOnRequestsThatNobodyWaitsFor) {
+  pair_.network.filter = [](const EngineNetwork::Flight&) { return false; };
+  post(transfer_of(local_, DmaDirection::ToDevice));
+  ASSERT_TRUE(drain_sq(*pair_.a.qp));
+  EXPECT_EQ(request_.calls, 1U);
+  EXPECT_EQ(request_.status, verbs::WcStatus::WorkRequestFlushed);
+  EXPECT_EQ(pair_.environment.logged("handler"), 0U);
+  context_.destroy();
+}
+
+TEST_F(ChainedRdmaRw, SaysInTheLogWhyARequestHasFailedThatNobodyWaitsFor) {
+  RdmaTransfer transfer = transfer_of(local_, DmaDirection::ToDevice);
+  transfer.rkey = RKey{0xDEAD'BEEF};
+  post(transfer);
+  wait_for(request_);
+  EXPECT_EQ(request_.status, verbs::WcStatus::WorkRequestFlushed);
+  EXPECT_EQ(pair_.environment.logged("without a handler has failed in the CQ of core: status 10"),
+            1U);
+  context_.destroy();
 }
 
 TEST_F(RdmaRw, ReportsThePeersRefusal) {

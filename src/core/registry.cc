@@ -22,6 +22,12 @@ Registry::Registry(Environment& environment, NamespaceMode mode)
     : environment_(environment), lock_(environment.lock_policy()), mode_(mode) {}
 
 Registry::~Registry() {
+  environment_.wait_until(  // those on a work queue have a last look at their number
+      [this] {
+        const std::lock_guard lock{lock_};
+        return unregistrations_.empty();
+      },
+      Instant::never());
   WEFT_ASSERT(clients_.empty(), "clients are unregistered before the registry goes");
   WEFT_ASSERT(devices_.empty(), "devices are unregistered before the registry goes");
 }
@@ -48,7 +54,10 @@ Result<void> Registry::register_device(Device& device, std::string_view name) {
   const auto undo = [&](const Error& error) -> Result<void> {
     {
       const std::lock_guard lock{lock_};
-      devices_.erase(device.index_);
+      if (const auto own = devices_.find(device.index_);
+          own != devices_.end() && own->second == &device) {  // else the number is another's by now
+        devices_.erase(own);
+      }
       device.state_ = Device::State::Allocated;
       device.name_.clear();
     }
@@ -227,6 +236,7 @@ void Registry::do_unregister(Device& device, bool deallocates) {
 }
 
 void Registry::note_unregistration(std::uint32_t driver_id, int change) {
+  Environment& environment = environment_;  // the registry may go when the last is noted
   {
     const std::lock_guard lock{lock_};
     std::uint32_t& count = unregistrations_[driver_id];
@@ -235,7 +245,7 @@ void Registry::note_unregistration(std::uint32_t driver_id, int change) {
       unregistrations_.erase(driver_id);
     }
   }
-  environment_.notify();
+  environment.notify();
 }
 
 void Registry::hold_memory(Device& device) {

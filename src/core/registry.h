@@ -56,7 +56,7 @@ class DeviceReference {
 class Registry {
  public:
   explicit Registry(Environment& environment, NamespaceMode mode = NamespaceMode::Shared);
-  /// All clients have left, and all devices.
+  /// All clients have left, and all devices; waits for unregistrations that are about to return.
   ~Registry();
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
@@ -144,7 +144,8 @@ class Registry {
   void add_client_to(Device& device, Client& client);
   void finish_context(Device& device, Client& client);
   void remove_all_clients_from(Device& device);
-  void remove_client_from(Device& device, Client& client);
+  /// By its id, since somebody else may remove the client meanwhile, after whom it may be gone.
+  void remove_client_from(Device& device, std::uint64_t id);
   /// Calls `visit` for each client that is active on the device, until it returns true.
   void for_each_context(Device& device, const std::function<bool(Client&, void*)>& visit);
 

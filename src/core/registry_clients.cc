@@ -45,13 +45,15 @@ Result<void> Registry::register_client(Client& client) {
 }
 
 void Registry::unregister_client(Client& client) {
+  std::uint64_t id = 0;
   {
     const std::lock_guard lock{lock_};
     WEFT_ASSERT(client.id_ != 0, "the client is registered");
+    id = client.id_;
     client.is_leaving_ = true;
   }
   for (const DeviceReference& device : hold_all(nullptr, true)) {
-    remove_client_from(*device, client);
+    remove_client_from(*device, id);
   }
   // Devices that are going remove it themselves.
   environment_.wait_until(
@@ -135,49 +137,47 @@ void Registry::finish_context(Device& device, Client& client) {
   environment_.notify();
 }
 
-void Registry::remove_client_from(Device& device, Client& client) {
-  enum class Outcome : std::uint8_t { Waits, Gone, Mine };
-  Outcome outcome = Outcome::Waits;
+void Registry::remove_client_from(Device& device, std::uint64_t id) {
+  Client* client = nullptr;  // while this call removes it, which keeps it registered
   void* data = nullptr;
   environment_.wait_until(
       [&] {
         const std::lock_guard lock{lock_};
-        const auto found = device.contexts_.find(client.id_);
+        const auto found = device.contexts_.find(id);
         if (found == device.contexts_.end()) {
-          outcome = outcome == Outcome::Mine ? outcome : Outcome::Gone;
           return true;
         }
         if (found->second.state == Device::ContextState::Active) {
           found->second.state = Device::ContextState::Removing;
-          outcome = Outcome::Mine;
+          client = clients_.at(id);
         }
         data = found->second.data;
-        return outcome == Outcome::Mine && found->second.users == 0;
+        return client != nullptr && found->second.users == 0;
       },
       Instant::never());
-  if (outcome != Outcome::Mine) {
-    return;
+  if (client == nullptr) {
+    return;  // somebody else has removed it, and it may be gone
   }
-  client.remove(device, data);
+  client->remove(device, data);
   {
     const std::lock_guard lock{lock_};
-    device.contexts_.erase(client.id_);
-    --client.contexts_;
+    device.contexts_.erase(id);
+    --client->contexts_;
   }
   environment_.notify();
 }
 
 void Registry::remove_all_clients_from(Device& device) {
   for (;;) {
-    Client* client = nullptr;
+    std::uint64_t last = 0;
     {
       const std::lock_guard lock{lock_};
       if (device.contexts_.empty()) {
         return;
       }
-      client = clients_.at(device.contexts_.rbegin()->first);
+      last = device.contexts_.rbegin()->first;
     }
-    remove_client_from(device, *client);
+    remove_client_from(device, last);
   }
 }
 

@@ -29,7 +29,8 @@ bool Work::queue(Duration delay) {
 void Work::run() {
   // Whoever waits for the work may destroy it as soon as the state is 0.
   Environment& environment = environment_;
-  state_.store(kRunning, std::memory_order_release);
+  // Acquires what was written before queue() calls that this run is for.
+  state_.exchange(kRunning, std::memory_order_acq_rel);
   function_();
   std::uint8_t running = kRunning;
   if (state_.compare_exchange_strong(running, 0, std::memory_order_acq_rel)) {

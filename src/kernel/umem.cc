@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "core/odp_umem.h"
@@ -79,9 +80,13 @@ class OdpFace {
   }
   [[nodiscard]] core::OdpInvalidation invalidation(const mmu_interval_notifier_ops* ops) {
     face_.notifier.ops = ops;
-    return [this](std::uint64_t first, std::uint64_t last) { invalidate(first, last); };
+    return [this](core::OdpUmem& umem, std::uint64_t first, std::uint64_t last) {
+      invalidate(umem, first, last);
+    };
   }
+  /// Lets C see what is mapped.
   void show() {
+    const std::lock_guard lock{mutex_};
     const std::vector<std::uint64_t> list = umem_->dma_list();
     list_.assign(list.begin(), list.end());
     face_.dma_list = list_.data();
@@ -91,22 +96,29 @@ class OdpFace {
  private:
   static_assert(sizeof(dma_addr_t) == sizeof(std::uint64_t));
 
-  // The core forgets the pages when this returns; what C sees of them goes at once.
-  void invalidate(std::uint64_t first, std::uint64_t last) {
-    face_.notifiers_seq = umem_->sequence();
+  // From any thread, and before umem_ is set.
+  void invalidate(core::OdpUmem& umem, std::uint64_t first, std::uint64_t last) {
     const mmu_notifier_range range{.start = first, .end = last};
-    if (face_.notifier.ops != nullptr && face_.notifier.ops->invalidate != nullptr) {
-      face_.notifier.ops->invalidate(&face_.notifier, &range, face_.notifiers_seq);
+    {
+      const std::lock_guard lock{mutex_};
+      face_.notifiers_seq = umem.sequence();
     }
+    if (face_.notifier.ops != nullptr && face_.notifier.ops->invalidate != nullptr) {
+      face_.notifier.ops->invalidate(&face_.notifier, &range, umem.sequence());
+    }
+    // What C sees goes with the pages, so that no show() in between brings them back.
+    const std::lock_guard lock{mutex_};
+    umem.unmap_dma_pages(first, last);
     const std::uint64_t page = process_memory().page_size();
-    for (std::uint64_t at = first; at < last; at += page) {
-      dma_addr_t& entry = list_.at((at - umem_->start()) / page);
-      face_.npages -= entry != 0 ? 1 : 0;
-      entry = 0;
+    for (std::uint64_t i = (first - umem.start()) / page;
+         i < list_.size() && umem.start() + i * page < last; ++i) {
+      face_.npages -= list_[i] != 0 ? 1 : 0;
+      list_[i] = 0;
     }
   }
 
   ib_umem_odp face_{};
+  std::mutex mutex_;  // of what C sees: list_ and its parts of face_
   std::vector<dma_addr_t> list_;
   std::unique_ptr<core::OdpUmem> umem_;  // the last: what it calls is there
 };

@@ -9,6 +9,10 @@
 namespace weft::verbs_driver {
 namespace {
 
+// Policy. A task that waits for another keeps its thread: so many may do so at once.
+constexpr unsigned kUnboundThreads = 3;
+constexpr unsigned kMostUnboundThreads = 64;
+
 [[nodiscard]] std::chrono::nanoseconds span_of(Duration span) {
   return std::chrono::nanoseconds{span.nanoseconds()};
 }
@@ -17,20 +21,21 @@ namespace {
 
 ThreadedEnvironment::ThreadedEnvironment(Log log, unsigned processors)
     : log_(std::move(log)), processors_(processors) {
-  constexpr unsigned kUnboundThreads = 3;
   for (auto& queues : bound_) {
     for (unsigned i = 0; i < processors; ++i) {
       queues.push_back(std::make_unique<Queue>());
       threads_.emplace_back([this, queue = queues.back().get()] { serve(*queue); });
     }
   }
-  for (unsigned i = 0; i < kUnboundThreads; ++i) {
+  for (; unbound_threads_ < kUnboundThreads; ++unbound_threads_) {
     threads_.emplace_back([this] { serve(unbound_); });
   }
   threads_.emplace_back([this] { serve_delays(); });
 }
 
-ThreadedEnvironment::~ThreadedEnvironment() {
+ThreadedEnvironment::~ThreadedEnvironment() { join(); }
+
+void ThreadedEnvironment::join() {
   {
     const std::lock_guard lock{mutex_};
     stops_ = true;
@@ -43,7 +48,9 @@ ThreadedEnvironment::~ThreadedEnvironment() {
     delayed_wakes_.notify_all();
   }
   for (std::thread& thread : threads_) {
-    thread.join();
+    if (thread.joinable()) {
+      thread.join();
+    }
   }
 }
 
@@ -65,8 +72,17 @@ void ThreadedEnvironment::post(core::Task& task, core::WorkContext context, unsi
     delayed_wakes_.notify_one();
     return;
   }
+  add(queue, task);
+}
+
+void ThreadedEnvironment::add(Queue& queue, core::Task& task) {
   queue.tasks.push_back(&task);
   queue.wakes.notify_one();
+  if (&queue == &unbound_ && queue.idle < queue.tasks.size() && !stops_ &&
+      unbound_threads_ < kMostUnboundThreads) {
+    ++unbound_threads_;
+    threads_.emplace_back([this] { serve(unbound_); });
+  }
 }
 
 bool ThreadedEnvironment::revoke(core::Task& task) {
@@ -86,7 +102,9 @@ bool ThreadedEnvironment::revoke(core::Task& task) {
 void ThreadedEnvironment::serve(Queue& queue) {
   std::unique_lock lock{mutex_};
   for (;;) {
+    ++queue.idle;
     queue.wakes.wait(lock, [&] { return stops_ || !queue.tasks.empty(); });
+    --queue.idle;
     if (queue.tasks.empty()) {
       return;
     }
@@ -112,8 +130,7 @@ void ThreadedEnvironment::serve_delays() {
     }
     const Delayed due = delayed_.begin()->second;
     delayed_.erase(delayed_.begin());
-    due.queue->tasks.push_back(due.task);
-    due.queue->wakes.notify_one();
+    add(*due.queue, *due.task);
   }
 }
 

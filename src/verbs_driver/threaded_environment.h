@@ -17,8 +17,9 @@
 namespace weft::verbs_driver {
 
 /// An environment of real threads and the real clock: for each vector one thread of soft interrupts
-/// and one of the work queue, a few threads for all else, and one for what has a delay. What is
-/// logged goes to `log`, from any thread.
+/// and one of the work queue, a few threads for all else, of which there are more while all of them
+/// sleep in what they run, and one for what has a delay. What is logged goes to `log`, from any
+/// thread.
 class ThreadedEnvironment : public core::Environment {
  public:
   using Log = std::function<void(core::LogLevel, std::string_view)>;
@@ -36,12 +37,19 @@ class ThreadedEnvironment : public core::Environment {
   void notify() override;
   void log(core::LogLevel level, std::string_view text) override { log_(level, text); }
 
+ protected:
+  /// Runs what is posted and due, and ends the threads: for the destructor of a class that derives
+  /// from this one, of which tasks may call functions until then. Repeated, it does nothing.
+  void join();
+
  private:
   struct Queue {
     std::deque<core::Task*> tasks;
     std::condition_variable wakes;
+    std::size_t idle{};  // threads that wait for a task
   };
   [[nodiscard]] Queue& queue_of(core::WorkContext context, unsigned vector);
+  void add(Queue& queue, core::Task& task);  // with mutex_
   void serve(Queue& queue);
   void serve_delays();
 
@@ -51,6 +59,7 @@ class ThreadedEnvironment : public core::Environment {
   bool stops_{};
   std::array<std::vector<std::unique_ptr<Queue>>, 2> bound_;  // by context
   Queue unbound_;
+  unsigned unbound_threads_{};
   struct Delayed {
     core::Task* task{};
     Queue* queue{};

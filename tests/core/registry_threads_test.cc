@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -153,6 +155,74 @@ TEST(RegistryThreads, UnregisterADriverOnlyWhenItsQueuedUnregistrationIsDone) {
   }
   EXPECT_EQ(late.freed, 1U);
   registry.unregister_client(client);
+}
+
+/// Lets threads that ask for it look a second time at what they wait for only once a test says so:
+/// when what they have seen has come to its end, and more has happened.
+class LateLooks final : public ThreadedEnvironment {
+ public:
+  bool wait_until(const std::function<bool()>& condition, Instant deadline) override {
+    bool is_first = true;
+    return ThreadedEnvironment::wait_until(
+        [&] {
+          if (!is_late) {
+            return condition();
+          }
+          while (!is_first && !may_look) {
+            std::this_thread::yield();
+          }
+          const bool holds = condition();
+          looks += std::exchange(is_first, false) ? 1 : 0;
+          return holds;
+        },
+        deadline);
+  }
+
+  inline static thread_local bool is_late{};  ///< this thread asks for it
+  std::atomic<int> looks{};                   ///< waits of such threads that have looked once
+  std::atomic<bool> may_look{};
+};
+
+TEST(RegistryThreads, LookAtNoClientThatAnotherHasRemovedAndWhichIsGone) {
+  class Held final : public Client {
+   public:
+    explicit Held(std::atomic<bool>& may_end) : Client("held", false), may_end_(may_end) {}
+    Result<void> add(Device& /*device*/) override { return {}; }
+    void remove(Device& /*device*/, void* /*data*/) override {
+      while (!may_end_) {
+        std::this_thread::yield();
+      }
+    }
+
+   private:
+    std::atomic<bool>& may_end_;
+  };
+  LateLooks environment;
+  Registry registry{environment};
+  std::atomic<bool> may_end{};
+  auto client = std::make_unique<Held>(may_end);
+  ASSERT_TRUE(registry.register_client(*client));
+  FakeDriver driver{registry};
+  ASSERT_TRUE(driver.register_as("X"));
+  std::thread of_client{[&] {
+    registry.unregister_client(*client);
+    client.reset();
+    environment.may_look = true;
+  }};
+  while (registry.describe().find("removing") == std::string::npos) {
+    std::this_thread::yield();
+  }
+  std::thread of_device{[&] {
+    LateLooks::is_late = true;
+    registry.unregister_device(driver.device());
+  }};
+  while (environment.looks != 2) {  // for its turn, and for the client that another removes
+    std::this_thread::yield();
+  }
+  may_end = true;
+  of_client.join();
+  of_device.join();
+  EXPECT_EQ(registry.describe(), "");
 }
 
 // Eight threads register, unregister, rename and look for devices and clients at random.

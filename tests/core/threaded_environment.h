@@ -13,12 +13,15 @@
 namespace weft::core::testing {
 
 /// The live environment with a world in a thread of its own, whose log is read.
-class ThreadedEnvironment final : public verbs_driver::ThreadedEnvironment {
+class ThreadedEnvironment : public verbs_driver::ThreadedEnvironment {
  public:
   explicit ThreadedEnvironment(unsigned processors = 2)
       : verbs_driver::ThreadedEnvironment(
             [this](LogLevel /*level*/, std::string_view text) { keep(text); }, processors) {}
-  ~ThreadedEnvironment() override { stop_world(); }
+  ~ThreadedEnvironment() override {
+    stop_world();
+    join();
+  }
 
   /// Runs `work` in a thread of its own again and again until it is told to stop; `work` says
   /// whether it did something. It sleeps for a moment where it did not.

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <vector>
 
+#include "base/lock.h"
 #include "core/address_space.h"
 
 namespace weft::core::testing {
@@ -22,7 +24,7 @@ class PageTable final : public AddressSpace {
     bool is_dirty{};
   };
 
-  PageTable() : AddressSpace(LockPolicy::None) {}
+  explicit PageTable(LockPolicy policy = LockPolicy::None) : AddressSpace(policy), lock_(policy) {}
 
   /// Maps `count` pages from `start` on to memory from `frame` on.
   void map(std::uint64_t start, std::uint64_t count, std::uint64_t frame, bool is_writable = true) {
@@ -43,14 +45,15 @@ class PageTable final : public AddressSpace {
   [[nodiscard]] std::uint64_t lock_limit() const override { return limit; }
   Result<void> pin(std::uint64_t start, std::uint64_t count, bool for_writing,
                    std::vector<std::uint64_t>& into) override {
+    if (on_pin) {
+      on_pin();
+    }
+    const std::lock_guard lock{lock_};
     for (std::uint64_t i = 0; i < count; ++i) {
       const auto found = pages.find(start + i * kPage);
       if (found == pages.end() || (for_writing && !found->second.is_writable)) {
         return fail(ErrorCode::BadAddress, "no page at {:#x}", start + i * kPage);
       }
-    }
-    if (on_pin) {
-      on_pin();
     }
     for (std::uint64_t i = 0; i < count; ++i) {
       Page& page = pages[start + i * kPage];
@@ -60,6 +63,7 @@ class PageTable final : public AddressSpace {
     return {};
   }
   void unpin(std::uint64_t start, std::uint64_t count, bool is_dirty) override {
+    const std::lock_guard lock{lock_};
     for (std::uint64_t i = 0; i < count; ++i) {
       Page& page = pages.at(start + i * kPage);
       --page.pins;
@@ -73,6 +77,9 @@ class PageTable final : public AddressSpace {
   bool lives{true};
   std::map<std::uint64_t, Page> pages;  ///< by address
   std::uint64_t limit{~std::uint64_t{0}};
+
+ private:
+  PolicyLock lock_;  // of the pins
 };
 
 }  // namespace weft::core::testing
