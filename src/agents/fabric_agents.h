@@ -103,8 +103,19 @@ class FabricAgents final : public carriage::NodeAgents {
   void set_is_sm(fabric::PortIndex port, bool is_sm, Instant now);
   /// An agent of device management begins or ends to answer at the port. Raises trap 144.
   void set_is_device_management(fabric::PortIndex port, bool answers, Instant now);
-  /// Sets NodeDescription as the node's administrator would; raises trap 144. Refuses text that is
-  /// too long.
+  /// Sets and clears bits of a port's CapabilityMask, as the kernel of its host does; raises trap
+  /// 144 once if the mask changes.
+  void change_capabilities(fabric::PortIndex port, wire::PortCapabilities set,
+                           wire::PortCapabilities cleared, Instant now);
+  /// What the port asks its subnet manager to initialise: InitType, four bits, which the manager
+  /// answers by InitTypeReply.
+  void set_init_type(fabric::PortIndex port, std::uint8_t type);
+  /// Q_KeyViolations begins at 0 again.
+  void reset_qkey_violations(fabric::PortIndex port);
+  /// Sets SystemImageGUID of the port's HCA; a change raises trap 145.
+  void set_system_image_guid(fabric::PortIndex port, Guid guid, Instant now);
+  /// Sets NodeDescription as the node's administrator would; a change raises trap 144. Refuses text
+  /// that is too long.
   [[nodiscard]] Result<void> set_node_description(fabric::PortIndex port, std::string_view text,
                                                   Instant now);
   void report_bad_pkey(fabric::PortIndex port, const BadKey& bad, Instant now) override {
@@ -196,8 +207,6 @@ class FabricAgents final : public carriage::NodeAgents {
   [[nodiscard]] std::uint16_t get_led_info(Request& request);
   [[nodiscard]] std::uint16_t set_led_info(Request& request);
   [[nodiscard]] std::uint16_t get_vendor_diag(Request& request);
-  void set_capability(fabric::PortIndex port, wire::PortCapability capability, bool has_it,
-                      Instant now);
   void report_local_change(fabric::PortIndex port, bool node_description_changed, Instant now);
 
   // sma_port_info.cc
@@ -238,6 +247,7 @@ class FabricAgents final : public carriage::NodeAgents {
   std::vector<PortAgent> ports_;
   std::vector<SwitchAgent> switches_;                                // index: node - first_switch_
   std::map<fabric::PortIndex, wire::NodeDescription> descriptions_;  // those set by management
+  std::map<fabric::HcaIndex, Guid> system_images_;                   // those set by hosts
   std::vector<LinkChange> link_changes_;
   fabric::CounterSource& port_counters_;
   Pma pma_;

@@ -66,7 +66,8 @@ struct PortAgent {
   std::uint8_t extended_enabled{};
   wire::PhysicalState physical{wire::PhysicalState::Polling};
   wire::PhysicalState down_default{wire::PhysicalState::Polling};
-  std::uint8_t init_type{};
+  std::uint8_t init_type{};        // what the host asks for
+  std::uint8_t init_type_reply{};  // what the subnet manager has done
   std::uint8_t vl_high_limit{};
   std::uint8_t vl_stall_count{7};
   std::uint8_t hoq_lifetime{};

@@ -34,7 +34,8 @@ wire::NodeInfo FabricAgents::node_info(PortIndex at) const {
   }
   const fabric::HcaRecord& hca = tables_.hcas()[port.hca.value()];
   info.port_count = static_cast<std::uint8_t>(hca.port_count);
-  info.system_image_guid = hca.system_image_guid;
+  const auto image = system_images_.find(port.hca);
+  info.system_image_guid = image != system_images_.end() ? image->second : hca.system_image_guid;
   info.node_guid = hca.guid;
   info.port_guid = port.guid;
   info.device_id = kHcaDeviceId;
@@ -89,27 +90,56 @@ Result<void> FabricAgents::set_node_description(PortIndex port, std::string_view
   }
   std::ranges::transform(text, description.text.begin(),
                          [](char letter) { return static_cast<std::byte>(letter); });
+  if (node_description(port) == description) {
+    return {};
+  }
   descriptions_[management_port(port)] = description;
   report_local_change(management_port(port), true, now);
   return {};
 }
 
 void FabricAgents::set_is_sm(PortIndex port, bool is_sm, Instant now) {
-  set_capability(port, wire::PortCapability::IsSm, is_sm, now);
+  const wire::PortCapabilities bit{wire::PortCapability::IsSm};
+  change_capabilities(port, is_sm ? bit : wire::PortCapabilities{},
+                      is_sm ? wire::PortCapabilities{} : bit, now);
 }
 
 void FabricAgents::set_is_device_management(PortIndex port, bool answers, Instant now) {
-  set_capability(port, wire::PortCapability::IsDeviceManagementSupported, answers, now);
+  const wire::PortCapabilities bit{wire::PortCapability::IsDeviceManagementSupported};
+  change_capabilities(port, answers ? bit : wire::PortCapabilities{},
+                      answers ? wire::PortCapabilities{} : bit, now);
 }
 
-void FabricAgents::set_capability(PortIndex port, wire::PortCapability capability, bool has_it,
-                                  Instant now) {
+void FabricAgents::change_capabilities(PortIndex port, wire::PortCapabilities set,
+                                       wire::PortCapabilities cleared, Instant now) {
   PortAgent& own = agent(management_port(port));
-  if (own.capabilities.has(capability) == has_it) {
+  const wire::PortCapabilities wanted = (own.capabilities | set).without(cleared);
+  if (wanted == own.capabilities) {
     return;
   }
-  own.capabilities = has_it ? own.capabilities | capability : own.capabilities.without(capability);
+  own.capabilities = wanted;
   report_local_change(management_port(port), false, now);
+}
+
+void FabricAgents::set_init_type(PortIndex port, std::uint8_t type) {
+  constexpr std::uint8_t kBits = 0xF;
+  agent(management_port(port)).init_type = type & kBits;
+}
+
+void FabricAgents::reset_qkey_violations(PortIndex port) {
+  agent(management_port(port)).qkey_violations = 0;
+}
+
+void FabricAgents::set_system_image_guid(PortIndex port, Guid guid, Instant now) {
+  const PortIndex own = management_port(port);
+  if (node_info(own).system_image_guid == guid) {
+    return;
+  }
+  system_images_[tables_.port(own).hca] = guid;
+  raise(own, wire::NoticeType::Informational, wire::Trap::SystemImageGuidChange,
+        wire::pack(wire::SystemImageGuidNoticeDetails{.lid = tables_.port(own).lid,
+                                                      .system_image_guid = guid}),
+        now);
 }
 
 /// Raises trap 144.

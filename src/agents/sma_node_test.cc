@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "agents/testing/managed_fabric.h"
 
@@ -78,6 +80,63 @@ TEST(SmaNode, LightsTheLedAndTakesADescription) {
                          wire::NodeDescription{.text = {std::byte{'x'}}}));
   EXPECT_EQ(text_of(fabric.agents.node_description(fabric.port("h2", 1))), "x");
   EXPECT_EQ(text_of(fabric.agents.node_description(h1)), "h1 weft0");
+}
+
+/// What the kernel of its host sets of h2, and traps 144 and 145 of it (IBTA vol 1 §14.2.5.1).
+class SmaOfAHost : public ::testing::Test {
+ protected:
+  SmaOfAHost() { fabric.manage_star(); }
+  /// Traps since the last call, in order.
+  [[nodiscard]] std::vector<std::uint16_t> traps() {
+    fabric.run();
+    std::vector<std::uint16_t> numbers;
+    for (const testing::Delivered& each : fabric.delivered) {
+      if (each.at == h1 && each.header().method == wire::MadMethod::Trap) {
+        numbers.push_back(each.data<wire::Notice>().trap_number);
+      }
+    }
+    fabric.delivered.clear();
+    return numbers;
+  }
+
+  ManagedFabric fabric{star()};
+  testing::PortIndex h1 = fabric.port("h1", 1);
+  testing::PortIndex h2 = fabric.port("h2", 1);
+};
+
+TEST_F(SmaOfAHost, TellsTheSubnetManagerOfEachChangeOnce) {
+  ASSERT_TRUE(fabric.agents.set_node_description(h2, "storage 7", fabric.now));
+  EXPECT_EQ(traps(), std::vector<std::uint16_t>{144});
+  ASSERT_TRUE(fabric.agents.set_node_description(h2, "storage 7", fabric.now));
+  EXPECT_TRUE(traps().empty());
+  EXPECT_EQ(text_of(fabric.agents.node_description(h2)), "storage 7");
+
+  const wire::PortCapabilities management{wire::PortCapability::IsDeviceManagementSupported};
+  const wire::PortCapabilities before = fabric.agents.port_info(h2).capability_mask;
+  EXPECT_FALSE(before.has(wire::PortCapability::IsDeviceManagementSupported));
+  fabric.now = fabric.now + Duration::seconds(10);  // beyond the least time between two such traps
+  fabric.agents.change_capabilities(h2, management, {}, fabric.now);
+  fabric.agents.change_capabilities(h2, management, {}, fabric.now);
+  EXPECT_EQ(traps(), std::vector<std::uint16_t>{144});
+  EXPECT_EQ(fabric.agents.port_info(h2).capability_mask, before | management);
+  fabric.agents.change_capabilities(h2, {}, management, fabric.now);
+  EXPECT_EQ(fabric.agents.port_info(h2).capability_mask, before);
+}
+
+TEST_F(SmaOfAHost, ShowsTheSystemImageGuidThatWasSetAndTellsTheSubnetManager) {
+  const auto image = [&] {
+    return fabric.ask(h1, {.attribute = SmpAttribute::NodeInfo}, {1, 2})
+        ->data<wire::NodeInfo>()
+        .system_image_guid;
+  };
+  const Guid before = image();
+  fabric.agents.set_system_image_guid(h2, before, fabric.now);
+  EXPECT_TRUE(traps().empty());
+  fabric.agents.set_system_image_guid(h2, Guid{0x5EEE}, fabric.now);
+  EXPECT_EQ(traps(), std::vector<std::uint16_t>{145});
+  EXPECT_EQ(image(), Guid{0x5EEE});
+  EXPECT_EQ(fabric.agents.node_info(h1).system_image_guid,
+            fabric.tables.hcas()[fabric.tables.port(h1).hca.value()].system_image_guid);
 }
 
 }  // namespace

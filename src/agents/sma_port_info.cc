@@ -122,6 +122,7 @@ PortInfo FabricAgents::port_info(PortIndex index) const {
     info.guid_cap = record.is_switch_port() ? std::uint8_t{1} : kGuidCap;
     info.subnet_timeout = port.subnet_timeout;
     info.init_type = port.init_type;
+    info.init_type_reply = port.init_type_reply;
     info.capability_mask2 = kCapabilities2;
     info.multicast_pkey_trap_suppression = port.multicast_pkey_trap_suppression;
   }
@@ -273,7 +274,7 @@ void FabricAgents::write_management_part(PortIndex index, const PortInfo& wanted
   port.mkey_protect_bits = wanted.mkey_protect_bits;
   port.mkey_lease_period = wanted.mkey_lease_period;
   port.lease_ends = Instant::never();
-  port.init_type = wanted.init_type;
+  port.init_type_reply = wanted.init_type_reply;
   port.subnet_timeout = wanted.subnet_timeout;
   port.multicast_pkey_trap_suppression = wanted.multicast_pkey_trap_suppression;
   // Violation counters can be reset, but not set to a value.

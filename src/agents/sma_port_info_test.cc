@@ -133,6 +133,28 @@ TEST(SmaPortInfo, CountsPacketsWithWrongKeysUntilTheyAreResetToZero) {
   EXPECT_EQ(info.qkey_violations, 0xFFFF);
   fabric.agents.report_bad_pkey(h2, bad, fabric.now);
   EXPECT_EQ(fabric.port_info(h1, {1, 2}, 1).pkey_violations, 1);
+  fabric.agents.reset_qkey_violations(h2);
+  EXPECT_EQ(fabric.port_info(h1, {1, 2}, 1).qkey_violations, 0);
+  EXPECT_EQ(fabric.port_info(h1, {1, 2}, 1).pkey_violations, 1);
+}
+
+/// IBTA vol 1 §14.2.5.6: InitType is the port's, InitTypeReply the subnet manager's.
+TEST(SmaPortInfo, SaysWhatInitialisationThePortWantsAndWhatTheManagerHasDone) {
+  ManagedFabric fabric{star()};
+  fabric.manage_star();
+  const auto h1 = fabric.port("h1", 1);
+  fabric.agents.set_init_type(fabric.port("h2", 1), 0x35);
+  PortInfo info = fabric.port_info(h1, {1, 2}, 1);
+  EXPECT_EQ(info.init_type, 5) << "four bits";
+  EXPECT_EQ(info.init_type_reply, 0);
+  info.port_state = LinkState::NoChange;
+  info.physical_state = wire::PhysicalState::NoChange;
+  info.init_type = 0;
+  info.init_type_reply = 5;
+  ASSERT_TRUE(fabric.set(h1, {.attribute = SmpAttribute::PortInfo}, {1, 2}, info));
+  info = fabric.port_info(h1, {1, 2}, 1);
+  EXPECT_EQ(info.init_type, 5);
+  EXPECT_EQ(info.init_type_reply, 5);
 }
 
 }  // namespace

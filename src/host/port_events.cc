@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "verbs/port_events.h"
+
 namespace weft::host {
 
 void PortEvents::open(std::uint32_t node) {
@@ -37,27 +39,18 @@ PortEvents::ReportedPort PortEvents::apply(std::uint32_t hca, PortNumber port) {
   return fresh;
 }
 
-/// The unaffiliated asynchronous events of a port (IBTA vol 1 §11.6.3.3, ibv_get_async_event(3)).
 void PortEvents::report_changes(std::uint32_t hca, PortNumber port, const ReportedPort& from,
                                 const ReportedPort& to) {
-  const hca::PortAttributes& before = from.attributes;
-  const hca::PortAttributes& now = to.attributes;
-  const bool was_active = before.state == hca::PortState::Active;
-  const bool is_active = now.state == hca::PortState::Active;
-  const auto report_if = [&](bool changed, hca::AsyncEventType type) {
-    if (changed) {
-      program_.async_event(
-          hca, {.type = type, .qp = nullptr, .cq = nullptr, .srq = nullptr, .port = port});
-    }
+  const auto report = [&](hca::AsyncEventType type) {
+    program_.async_event(
+        hca, {.type = type, .qp = nullptr, .cq = nullptr, .srq = nullptr, .port = port});
   };
-  report_if(was_active && !is_active, hca::AsyncEventType::PortError);
-  report_if(before.lid != now.lid || before.lmc != now.lmc, hca::AsyncEventType::LidChange);
-  report_if(before.pkeys != now.pkeys, hca::AsyncEventType::PKeyChange);
-  report_if(before.gids != now.gids, hca::AsyncEventType::GidChange);
-  report_if(before.sm_lid != now.sm_lid || before.sm_sl != now.sm_sl,
-            hca::AsyncEventType::SmChange);
-  report_if(!was_active && is_active, hca::AsyncEventType::PortActive);
-  report_if(from.reregistrations != to.reregistrations, hca::AsyncEventType::ClientReregister);
+  for (const hca::AsyncEventType type : verbs::PortEvents{from.attributes, to.attributes}) {
+    report(type);
+  }
+  if (from.reregistrations != to.reregistrations) {
+    report(hca::AsyncEventType::ClientReregister);
+  }
 }
 
 }  // namespace weft::host

@@ -64,6 +64,10 @@ void Process::start_daemon_events() { impl_->daemon.start_daemon_events(); }
 
 void Process::report_if_fabric_gone() { impl_->daemon.tell_if_gone(); }
 
+Result<ManagedPort> Process::managed_port(std::uint32_t hca, PortNumber port) const {
+  return ask_managed_port(impl_->options, hcas()[hca].name, port);
+}
+
 fabric::PortRecord Process::port_record(std::uint32_t hca, PortNumber port) const {
   impl_->daemon.hear_pending();
   const fabric::NodeIndex own_node{address().node};

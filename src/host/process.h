@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "fabric/tables.h"
 #include "hca/hca.h"
+#include "host/managed_port.h"
 #include "uabi/messages.h"
 
 namespace weft::host {
@@ -96,6 +97,8 @@ class Process {
   /// Starts the control thread, so that events of ports and of the device come even without QPs.
   void start_daemon_events();
 
+  /// What the SMA knows of a port besides, asked of the daemon (host/managed_port.h).
+  [[nodiscard]] Result<ManagedPort> managed_port(std::uint32_t hca, PortNumber port) const;
   /// The record of the port in the tables.
   [[nodiscard]] fabric::PortRecord port_record(std::uint32_t hca, PortNumber port) const;
 

@@ -41,7 +41,8 @@ Result<void> Process::Impl::map_memory(const std::vector<os::UniqueFd>& descript
   return {};
 }
 
-Result<void> Process::Impl::attach(const ProcessOptions& options) {
+Result<void> Process::Impl::attach(const ProcessOptions& with) {
+  options = with;
   auto socket = ControlSocket::connect(os::control_path(options.run, options.fabric));
   if (!socket) {
     return std::unexpected(socket.error());

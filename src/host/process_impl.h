@@ -52,10 +52,11 @@ struct Process::Impl {
   Impl& operator=(const Impl&) = delete;
 
   // process_attach.cc
-  [[nodiscard]] Result<void> attach(const ProcessOptions& options);
+  [[nodiscard]] Result<void> attach(const ProcessOptions& with);
   [[nodiscard]] Result<void> map_memory(const std::vector<os::UniqueFd>& descriptors);
 
   ProcessEvents& program;
+  ProcessOptions options;  // as which it attached
   KeyViolations key_violations;
 
   // Who acts on the daemon's messages and on what the program asks for; then who talks to the

@@ -70,7 +70,8 @@ void describe(UnregisterUmadAgent& m, auto& archive) { archive(m.agent); }
 void describe(UmadDevices& m, auto& archive) { archive(m.names); }
 void describe(UmadPort& m, auto& archive) {
   archive(m.number, m.state, m.physical_state, m.lmc, m.lid, m.sm_lid, m.sm_sl, m.is_infiniband,
-          m.gigabits, m.capability_mask, m.gid, m.pkeys);
+          m.gigabits, m.capability_mask, m.pkey_violations, m.qkey_violations, m.subnet_timeout,
+          m.init_type_reply, m.gid, m.pkeys);
 }
 void describe(UmadDevice& m, auto& archive) {
   archive(m.is_switch, m.node_guid, m.system_image_guid, m.ports);

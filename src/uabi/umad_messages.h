@@ -90,6 +90,10 @@ struct UmadPort {
   bool is_infiniband{};
   std::uint32_t gigabits{};  // link rate, rounded down as in sysfs
   std::uint32_t capability_mask{};
+  std::uint16_t pkey_violations{};  // this and what follows up to the GID as in PortInfo
+  std::uint16_t qkey_violations{};
+  std::uint8_t subnet_timeout{};
+  std::uint8_t init_type_reply{};
   Gid gid;
   std::vector<PKey> pkeys;
 };

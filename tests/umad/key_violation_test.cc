@@ -201,6 +201,16 @@ class KeyViolations : public ::testing::Test {
     EXPECT_TRUE(info);
     return info ? *info : wire::PortInfo{};
   }
+  /// R-PORT-1: ibv_query_port() says of the port what its SMA does.
+  void expect_verbs_to_agree() {
+    const wire::PortInfo info = port_info();
+    ibv_port_attr port{};
+    ASSERT_EQ(ibv_query_port(context_, 1, &port), 0);
+    EXPECT_EQ(port.bad_pkey_cntr, info.pkey_violations);
+    EXPECT_EQ(port.qkey_viol_cntr, info.qkey_violations);
+    EXPECT_EQ(port.subnet_timeout, info.subnet_timeout);
+    EXPECT_EQ(port.init_type_reply, info.init_type_reply);
+  }
   /// Within a bound.
   template <class Condition>
   [[nodiscard]] bool comes_true(Condition condition) {
@@ -257,6 +267,7 @@ TEST_F(KeyViolations, OfDatagramsShowInPortInfoAndReachASubscriber) {
     return now.qkey_violations == before.qkey_violations + 3;
   }));
   EXPECT_EQ(port_info().pkey_violations, before.pkey_violations);
+  expect_verbs_to_agree();
   const auto report = subscriber.receive();
   ASSERT_EQ(report.size(), 256U);
   const auto notice = wire::parse<wire::SaNotice>(ByteSpan{report}.subspan(56));
@@ -284,6 +295,7 @@ TEST_F(KeyViolations, OfConnectionsShowInPortInfo) {
     return now.pkey_violations == before.pkey_violations + 1;
   }));
   EXPECT_EQ(port_info().qkey_violations, before.qkey_violations);
+  expect_verbs_to_agree();
   EXPECT_EQ(ibv_destroy_qp(a), 0);
   EXPECT_EQ(ibv_destroy_qp(b), 0);
 }

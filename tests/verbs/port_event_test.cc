@@ -98,6 +98,7 @@ TEST(PortEvents, AreSeenExactlyUntilTheDeviceFails) {
   std::thread doorman{[&] { daemon.admit_program(); }};
   ibv_device** const list = ibv_get_device_list(nullptr);
   doorman.join();
+  daemon.refuse_others();
   ASSERT_TRUE(list != nullptr && list[0] != nullptr);
   ibv_context* const context = ibv_open_device(list[0]);
   ASSERT_NE(context, nullptr);

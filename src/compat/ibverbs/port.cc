@@ -35,13 +35,19 @@ constexpr int kGidTableLength = 8;
   out.sm_sl = port.sm_sl.value();
   out.lmc = port.lmc;
   out.max_vl_num = 1;  // encoding of VL0 alone (IBTA vol 1 §14.2.5.6)
-  out.subnet_timeout = 18;
   out.active_width = port.active_width;
   out.active_speed = port.active_speed_extended != 0
                          ? static_cast<std::uint8_t>(port.active_speed_extended << 4)
                          : port.active_speed;
   out.phys_state = port.state == fabric::PortState::Down ? 3 : 5;  // Disabled, LinkUp
   out.link_layer = IBV_LINK_LAYER_INFINIBAND;
+  // Without the daemon, which has gone then, the rest of the port is still as it was.
+  if (const auto managed = context.process->managed_port(context.hca, PortNumber{number})) {
+    out.bad_pkey_cntr = managed->pkey_violations;
+    out.qkey_viol_cntr = managed->qkey_violations;
+    out.subnet_timeout = managed->subnet_timeout;
+    out.init_type_reply = managed->init_type_reply;
+  }
   return out;
 }
 

@@ -1,5 +1,6 @@
 #include "core/engine/engine.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -14,10 +15,12 @@ constexpr std::uint64_t kPageSizes = ~std::uint64_t{0xFFF} & 0xFFFF'FFFF;
 
 Result<DeviceAttributes> query_device(Device& device) {
   const hca::DeviceLimits& limits = engine_of(device).hca().configuration().limits;
+  const PortManagement* const management = EngineOperations::management(engine_of(device));
   using enum DeviceCapability;
   DeviceAttributes attributes;
   attributes.node_guid = device.init().node_guid;
-  attributes.system_image_guid = device.init().node_guid;
+  attributes.system_image_guid =
+      management != nullptr ? management->system_image_guid() : device.init().node_guid;
   attributes.max_mr_size = limits.max_mr_size;
   attributes.page_size_mask = kPageSizes;
   attributes.capabilities = DeviceCapabilities{BadPKeyCounter} | BadQKeyCounter |
@@ -25,6 +28,9 @@ Result<DeviceAttributes> query_device(Device& device) {
                             PortActiveEvent | RcRnrNakGeneration | MemoryWindow |
                             MemoryWindowType2B | Xrc | OnDemandPaging | MemoryManagementExtensions |
                             SgGapsRegistration | Integrity;
+  if (management != nullptr) {
+    attributes.capabilities |= DeviceCapabilities{ShutdownPort} | SystemImageGuid;
+  }
   attributes.max_qp = limits.max_qp;
   attributes.max_qp_wr = limits.max_qp_wr;
   attributes.max_send_sge = limits.max_sge;
@@ -50,25 +56,42 @@ Result<DeviceAttributes> query_device(Device& device) {
   return attributes;
 }
 
+/// A port without an SMA.
+[[nodiscard]] ManagedPort unmanaged(const hca::Hca& hca, verbs::PortState state) {
+  constexpr std::uint8_t kLinkUp = 5;
+  constexpr std::uint8_t kPolling = 2;
+  constexpr std::uint64_t kMost = 0xFFFF;  // the counters of PortInfo saturate
+  const hca::Hca::Counters counters = hca.counters();
+  return {.physical_state = state == verbs::PortState::Down ? kPolling : kLinkUp,
+          .pkey_violations = static_cast<std::uint16_t>(std::min(counters.pkey_violations, kMost)),
+          .qkey_violations = static_cast<std::uint16_t>(std::min(counters.qkey_violations, kMost))};
+}
+
 Result<PortDescription> query_port(Device& device, PortNumber number) {
   Engine& engine = engine_of(device);
   const verbs::PortAttributes port = engine.hca().port(number);
-  constexpr std::uint8_t kLinkUp = 5;
-  constexpr std::uint8_t kPolling = 2;
+  const PortManagement* const management = EngineOperations::management(engine);
+  const ManagedPort managed =
+      management != nullptr ? management->port(number) : unmanaged(engine.hca(), port.state);
   return PortDescription{
       .state = port.state,
-      .physical_state = port.state == verbs::PortState::Down ? kPolling : kLinkUp,
+      .physical_state = managed.physical_state,
       .max_mtu = port.max_mtu,
       .active_mtu = port.active_mtu,
       .gid_table_length = device.immutable(number).gid_table_length,
-      .capability_mask = engine.capability_mask(number),
+      .capability_mask = managed.capability_mask,
+      .capability_mask_2 = managed.capability_mask_2,
       .max_message_size = engine.hca().configuration().limits.max_message_bytes,
+      .bad_pkeys = managed.pkey_violations,
+      .bad_qkeys = managed.qkey_violations,
       .pkey_table_length = device.immutable(number).pkey_table_length,
       .lid = port.lid,
       .sm_lid = port.sm_lid,
       .lmc = port.lmc,
       .max_vl = 1,
       .sm_sl = port.sm_sl,
+      .subnet_timeout = managed.subnet_timeout,
+      .init_type_reply = managed.init_type_reply,
       .active_width = port.active_width,
       .active_speed = port.active_speed,
   };
@@ -97,7 +120,6 @@ Engine::Engine(Registry& registry, EngineCarrier& carrier, EngineInit init)
       carrier_(carrier),
       init_(std::move(init)),
       lock_(registry.environment().lock_policy()),
-      node_description_(init_.node_description),
       teller_(registry.environment(), WorkContext::SoftIrq, 0, [this] { tell(); }) {}
 
 Engine::~Engine() {
@@ -110,7 +132,6 @@ Engine::~Engine() {
 void Engine::bind(hca::Hca& hca) {
   hca_ = &hca;
   qps_ = std::vector<std::atomic<Qp*>>(hca.configuration().limits.max_qp);
-  capability_masks_.resize(hca.configuration().port_count);
 }
 
 Result<void> Engine::register_device() {
@@ -139,55 +160,48 @@ void Engine::report_port_event(PortNumber port, verbs::AsyncEventType type) {
   dispatch_event({.device = device_, .type = type, .port = port});
 }
 
-std::uint32_t Engine::capability_mask(PortNumber port) const {
-  const std::lock_guard lock{lock_};
-  return capability_masks_[port.value() - 1];
+namespace {
+
+std::unexpected<Error> unmanaged_refusal() {
+  return fail(ErrorCode::NotSupported, "nobody manages the ports of this engine: it has no SMA");
 }
 
-std::string Engine::node_description() const {
-  const std::lock_guard lock{lock_};
-  return node_description_;
-}
+}  // namespace
 
 Result<void> EngineOperations::modify_port(Device& device, PortNumber port,
                                            const PortModification& modification) {
-  Engine& engine = engine_of(device);
-  if (modification.mask.has(PortChange::Shutdown) || modification.mask.has(PortChange::OpaMask)) {
-    return fail(ErrorCode::NotSupported, "an engine's port is shut down by its fabric");
+  PortManagement* const management = engine_of(device).management_;
+  if (management == nullptr) {
+    return unmanaged_refusal();
   }
-  bool is_changed = false;
-  {
-    const std::lock_guard lock{engine.lock_};
-    std::uint32_t& mask = engine.capability_masks_[port.value() - 1];
-    const std::uint32_t next =
-        (mask | modification.set_capabilities) & ~modification.clear_capabilities;
-    is_changed = std::exchange(mask, next) != next;
+  if (modification.mask.has(PortChange::OpaMask)) {
+    return fail(ErrorCode::NotSupported, "an InfiniBand port has no capability mask of Omni-Path");
   }
-  if (is_changed && engine.on_management_change != nullptr) {
-    engine.on_management_change(engine.management_context, port);
-  }
-  return {};
+  return management->modify_port(port, modification);
 }
 
 Result<void> EngineOperations::modify_device(Device& device,
                                              const DeviceModification& modification) {
-  Engine& engine = engine_of(device);
-  if (modification.mask.has(DeviceChange::SystemImageGuid)) {
-    return fail(ErrorCode::NotSupported, "the system image GUID is the fabric's to give");
+  PortManagement* const management = engine_of(device).management_;
+  return management != nullptr ? management->modify_device(modification) : unmanaged_refusal();
+}
+
+void Engine::bad_key(const hca::BadKey& bad) {
+  if (management_ == nullptr) {
+    return;
   }
-  if (!modification.mask.has(DeviceChange::NodeDescription)) {
-    return {};
-  }
-  bool is_changed = false;
   {
-    const std::lock_guard lock{engine.lock_};
-    is_changed = engine.node_description_ != modification.node_description;
-    engine.node_description_ = modification.node_description;
+    const std::lock_guard lock{lock_};
+    const auto known = std::ranges::find_if(bad_keys_, [&](const BadKeys& one) {
+      return one.last.port == bad.port && one.last.kind == bad.kind;
+    });
+    if (known != bad_keys_.end()) {
+      *known = {.last = bad, .count = known->count + 1};
+    } else {
+      bad_keys_.push_back({.last = bad, .count = 1});
+    }
   }
-  if (is_changed && engine.on_management_change != nullptr) {
-    engine.on_management_change(engine.management_context, PortNumber{});
-  }
-  return {};
+  teller_.queue();
 }
 
 void Engine::completion_event(hca::CompletionQueue& cq) {
@@ -214,9 +228,21 @@ void Engine::explain(std::string_view reason) {
   registry_.environment().log(LogLevel::Debug, reason);
 }
 
+void Engine::tell_bad_keys() {
+  std::vector<BadKeys> untold;
+  {
+    const std::lock_guard lock{lock_};
+    untold.swap(bad_keys_);
+  }
+  for (const BadKeys& bad : untold) {
+    management_->report_bad_keys(bad.last, bad.count);
+  }
+}
+
 void Engine::tell() {
+  tell_bad_keys();
   for (;;) {
-    std::variant<Cq*, Event> next;
+    Untold next;
     {
       const std::lock_guard lock{lock_};
       if (untold_.empty()) {
@@ -224,27 +250,48 @@ void Engine::tell() {
       }
       next = untold_.front();
       untold_.pop_front();
+      telling_ = next;
     }
     if (Cq* const* const cq = std::get_if<Cq*>(&next)) {
       (*cq)->notify();
     } else {
       dispatch_event(std::get<Event>(next));
     }
+    bool is_awaited = false;
+    {
+      const std::lock_guard lock{lock_};
+      telling_.reset();
+      is_awaited = forgetting_ != 0;
+    }
+    if (is_awaited) {
+      registry_.environment().notify();
+    }
   }
+}
+
+bool Engine::is_of(const Untold& untold, const void* object) {
+  if (Cq* const* const cq = std::get_if<Cq*>(&untold)) {
+    return *cq == object;
+  }
+  const Event& event = std::get<Event>(untold);
+  return event.qp == object || event.cq == object || event.srq == object;
 }
 
 void Engine::forget(const void* object) {
   {
     const std::lock_guard lock{lock_};
-    std::erase_if(untold_, [&](const auto& one) {
-      if (Cq* const* const cq = std::get_if<Cq*>(&one)) {
-        return *cq == object;
-      }
-      const Event& event = std::get<Event>(one);
-      return event.qp == object || event.cq == object || event.srq == object;
-    });
+    std::erase_if(untold_, [&](const Untold& one) { return is_of(one, object); });
+    ++forgetting_;
   }
-  teller_.flush();  // it may be telling of the object just now
+  // Not until the teller rests, which it may never do while others are busy.
+  registry_.environment().wait_until(
+      [&] {
+        const std::lock_guard lock{lock_};
+        return !telling_ || !is_of(*telling_, object);
+      },
+      Instant::never());
+  const std::lock_guard lock{lock_};
+  --forgetting_;
 }
 
 Engine& engine_of(const Device& device) { return *static_cast<Engine*>(device.driver_data()); }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/lock.h"
 #include "base/result.h"
 #include "core/device.h"
+#include "core/engine/port_management.h"
 #include "core/registry.h"
 #include "core/work.h"
 #include "hca/events.h"
@@ -58,6 +60,9 @@ class Engine final : public hca::HcaEvents {
 
   /// The HCA outlives the registration.
   void bind(hca::Hca& hca);
+  /// Who manages the ports, from before their users to after them; without it they are as the HCA
+  /// has them, and nothing of them is modified.
+  void set_management(PortManagement& management) { management_ = &management; }
   Result<void> register_device();
   void unregister_device();
 
@@ -67,24 +72,26 @@ class Engine final : public hca::HcaEvents {
 
   /// Something of a port changed; its new attributes are in the HCA already (Hca::set_port).
   void report_port_event(PortNumber port, verbs::AsyncEventType type);
-  /// PortInfo's capability bits as modify_port has left them, for whoever tells the subnet manager.
-  [[nodiscard]] std::uint32_t capability_mask(PortNumber port) const;
-  [[nodiscard]] std::string node_description() const;
-  /// Called after modify_device or modify_port changed what a subnet manager sees: trap 144 is due.
-  /// Port 0: the device itself.
-  void (*on_management_change)(void* context, PortNumber port){};
-  void* management_context{};
 
   // --- hca::HcaEvents: recorded, and told later without locks.
   void completion_event(hca::CompletionQueue& cq) override;
   void async_event(const hca::AsyncEvent& event) override;
+  void bad_key(const hca::BadKey& bad) override;
   [[nodiscard]] bool explains_errors() const override { return false; }
   void explain(std::string_view reason) override;
 
  private:
   friend struct EngineOperations;
+  /// Packets with a wrong key of one kind at one port that the management has not been told of.
+  struct BadKeys {
+    hca::BadKey last;
+    std::uint32_t count{};
+  };
 
+  using Untold = std::variant<Cq*, Event>;
   void tell();
+  void tell_bad_keys();
+  [[nodiscard]] static bool is_of(const Untold& untold, const void* object);
   /// The core's object goes: nobody is told of it any more when this returns.
   void forget(const void* object);
   /// Of a QP's number; null for one that is no QP's, as a work queue's.
@@ -94,12 +101,14 @@ class Engine final : public hca::HcaEvents {
   EngineCarrier& carrier_;
   EngineInit init_;
   hca::Hca* hca_{};
+  PortManagement* management_{};
   Device* device_{};
   std::vector<std::atomic<Qp*>> qps_;  // by number, for completions
-  mutable PolicyLock lock_;            // of what follows
-  std::deque<std::variant<Cq*, Event>> untold_;
-  std::vector<std::uint32_t> capability_masks_;  // by port - 1
-  std::string node_description_;
+  PolicyLock lock_;                    // of what follows
+  std::deque<Untold> untold_;
+  std::optional<Untold> telling_;  // what is told just now
+  unsigned forgetting_{};          // callers of forget() that wait for it
+  std::vector<BadKeys> bad_keys_;  // two a port at most: any sender can cause any number of them
   Work teller_;
 };
 

@@ -23,6 +23,8 @@ struct EngineOperations {
   /// Before an integrity region is registered: its attributes count from now on.
   static Result<void> sign(Mr& mr);
   static void forget(Engine& engine, const void* object) { engine.forget(object); }
+  /// Null: the ports have none.
+  static PortManagement* management(const Engine& engine) { return engine.management_; }
   static Result<void> modify_port(Device& device, PortNumber port,
                                   const PortModification& modification);
   static Result<void> modify_device(Device& device, const DeviceModification& modification);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/testing/engine_pair.h"
@@ -64,31 +65,107 @@ TEST(EngineDriver, TellsOfAPortThatChanged) {
   unregister_event_handler(handler);
 }
 
-TEST(EngineDriver, TellsWhoManagesThePortOfEachChangeOnce) {
+/// An SMA that writes down what it is asked for.
+class RecordingManagement final : public PortManagement {
+ public:
+  [[nodiscard]] ManagedPort port(PortNumber /*number*/) const override { return managed; }
+  [[nodiscard]] Guid system_image_guid() const override { return Guid{0x5EEE}; }
+  Result<void> modify_port(PortNumber number, const PortModification& modification) override {
+    modified.push_back(number.value());
+    managed.capability_mask |= modification.set_capabilities;
+    return {};
+  }
+  Result<void> modify_device(const DeviceModification& modification) override {
+    description = modification.node_description;
+    return {};
+  }
+  void report_bad_keys(const hca::BadKey& last, std::uint32_t count) override {
+    bad_keys.emplace_back(last.key, count);
+  }
+
+  ManagedPort managed;
+  std::vector<int> modified;
+  std::string description;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> bad_keys;  // the last, and how many
+};
+
+TEST(EngineDriver, AsksWhoManagesItsPortsForWhatNoPacketNeeds) {
+  RecordingManagement management;
   EnginePair pair;
   Engine& engine = pair.network.host(0);
-  std::vector<int> changes;
-  engine.management_context = &changes;
-  engine.on_management_change = [](void* context, PortNumber port) {
-    static_cast<std::vector<int>*>(context)->push_back(port.value());
-  };
+  management.managed = {.physical_state = 4,
+                        .capability_mask = 0x10,
+                        .capability_mask_2 = 0x20,
+                        .pkey_violations = 3,
+                        .qkey_violations = 4,
+                        .subnet_timeout = 17,
+                        .init_type_reply = 6};
+  engine.set_management(management);
   constexpr std::uint32_t kDeviceManagement = 1U << 19;
-  const PortModification set{.set_capabilities = kDeviceManagement};
-  ASSERT_TRUE(modify_port(engine.device(), PortNumber{1}, set));
-  ASSERT_TRUE(modify_port(engine.device(), PortNumber{1}, set));
-  EXPECT_EQ(query_port(engine.device(), PortNumber{1})->capability_mask, kDeviceManagement);
-  ASSERT_TRUE(
-      modify_port(engine.device(), PortNumber{1}, {.clear_capabilities = kDeviceManagement}));
-  EXPECT_EQ(query_port(engine.device(), PortNumber{1})->capability_mask, 0U);
-  const DeviceModification renamed{.mask = DeviceChange::NodeDescription,
-                                   .node_description = "storage 7"};
-  ASSERT_TRUE(modify_device(engine.device(), renamed));
-  ASSERT_TRUE(modify_device(engine.device(), renamed));
-  EXPECT_EQ(engine.node_description(), "storage 7");
-  EXPECT_THAT(changes, ElementsAre(1, 1, 0));
-  EXPECT_EQ(
-      modify_port(engine.device(), PortNumber{1}, {.mask = PortChange::Shutdown}).error().code,
-      ErrorCode::NotSupported);
+  ASSERT_TRUE(modify_port(engine.device(), PortNumber{1}, {.set_capabilities = kDeviceManagement}));
+  EXPECT_THAT(management.modified, ElementsAre(1));
+  const auto port = query_port(engine.device(), PortNumber{1});
+  ASSERT_TRUE(port);
+  EXPECT_EQ(port->physical_state, 4);
+  EXPECT_EQ(port->capability_mask, kDeviceManagement | 0x10);
+  EXPECT_EQ(port->capability_mask_2, 0x20);
+  EXPECT_EQ(port->bad_pkeys, 3U);
+  EXPECT_EQ(port->bad_qkeys, 4U);
+  EXPECT_EQ(port->subnet_timeout, 17);
+  EXPECT_EQ(port->init_type_reply, 6);
+  ASSERT_TRUE(modify_device(
+      engine.device(), {.mask = DeviceChange::NodeDescription, .node_description = "storage 7"}));
+  EXPECT_EQ(management.description, "storage 7");
+  EXPECT_EQ(modify_port(engine.device(), PortNumber{1}, {.mask = PortChange::OpaMask}).error().code,
+            ErrorCode::NotSupported);
+}
+
+TEST(EngineDriver, ModifiesNothingOfAPortThatNobodyManages) {
+  EnginePair pair;
+  EXPECT_EQ(modify_port(*pair.a.device, PortNumber{1}, {.set_capabilities = 2}).error().code,
+            ErrorCode::NotSupported);
+  EXPECT_EQ(modify_device(*pair.a.device, {.mask = DeviceChange::NodeDescription}).error().code,
+            ErrorCode::NotSupported);
+}
+
+TEST(EngineDriver, TellsWhoManagesItsPortsOfPacketsWithWrongKeysAFewAtATime) {
+  RecordingManagement management;
+  std::vector<CountedRequest> requests(3);
+  EnginePair pair;
+  Engine& engine = pair.network.host(1);
+  engine.set_management(management);
+  verbs::PortAttributes other = engine.hca().port(PortNumber{1});
+  other.pkeys = {PKey{0x8123}};
+  engine.hca().set_port(PortNumber{1}, other);
+  for (CountedRequest& request : requests) {
+    ASSERT_TRUE(post_send(*pair.a.qp, signaled(request, verbs::WrOpcode::RdmaWrite)));
+  }
+  while (pair.network.step()) {  // and nobody tells yet
+  }
+  EXPECT_TRUE(management.bad_keys.empty());
+  pair.environment.run_all();
+  ASSERT_EQ(management.bad_keys.size(), 1U);
+  EXPECT_EQ(management.bad_keys[0].first, kDefaultPKey.value());
+  EXPECT_EQ(management.bad_keys[0].second, 3U);
+  EXPECT_EQ(query_port(*pair.b.device, PortNumber{1})->bad_pkeys, 0U)
+      << "what its management says counts, which has not counted these";
+}
+
+TEST(EngineDriver, CountsPacketsWithWrongKeysItselfWhereNobodyManagesItsPorts) {
+  std::vector<CountedRequest> requests(3);
+  EnginePair pair;
+  hca::Hca& hca = pair.network.host(1).hca();
+  verbs::PortAttributes other = hca.port(PortNumber{1});
+  other.pkeys = {PKey{0x8123}};
+  hca.set_port(PortNumber{1}, other);
+  for (CountedRequest& request : requests) {
+    ASSERT_TRUE(post_send(*pair.a.qp, signaled(request, verbs::WrOpcode::RdmaWrite)));
+  }
+  while (pair.network.step()) {
+  }
+  EXPECT_EQ(query_port(*pair.b.device, PortNumber{1})->bad_pkeys, 3U);
+  EXPECT_EQ(query_port(*pair.b.device, PortNumber{1})->bad_qkeys, 0U);
+  EXPECT_EQ(query_port(*pair.a.device, PortNumber{1})->bad_pkeys, 0U);
 }
 
 TEST(EngineDriver, TellsAnObjectsOwnHandlerOfItsEvents) {

@@ -111,6 +111,10 @@ uabi::UmadPort describe(const fabric::PortRecord& port, const wire::PortInfo& in
       .is_infiniband = port.link_type == fabric::LinkType::InfiniBand,
       .gigabits = gigabits(info),
       .capability_mask = info.capability_mask.bits(),
+      .pkey_violations = info.pkey_violations,
+      .qkey_violations = info.qkey_violations,
+      .subnet_timeout = info.subnet_timeout,
+      .init_type_reply = info.init_type_reply,
       .gid = Gid{info.gid_prefix, port.guid  },
       .pkeys = {pkeys.begin(),   pkeys.end()}
   };

@@ -59,6 +59,10 @@ TEST_F(UmadDevices, SayWhatPortInfoSays) {
   info.lmc = 1;
   info.master_sm_lid = Lid{1};
   info.capability_mask = wire::PortCapability::IsSm;
+  info.pkey_violations = 4;
+  info.qkey_violations = 5;
+  info.subnet_timeout = 15;
+  info.init_type_reply = 6;
   const PKey pkeys[] = {kDefaultPKey, PKey{0x8001}};
   const fabric::PortRecord& record = view.port(*view.find_port(h1, PortNumber{1}));
   const uabi::UmadPort port = describe(record, info, pkeys);
@@ -66,6 +70,10 @@ TEST_F(UmadDevices, SayWhatPortInfoSays) {
   EXPECT_EQ(port.lid, Lid{3});
   EXPECT_EQ(port.sm_lid, Lid{1});
   EXPECT_EQ(port.capability_mask, 2U);
+  EXPECT_EQ(port.pkey_violations, 4);
+  EXPECT_EQ(port.qkey_violations, 5);
+  EXPECT_EQ(port.subnet_timeout, 15);
+  EXPECT_EQ(port.init_type_reply, 6);
   EXPECT_EQ(port.gid.interface_id(), record.guid);
   EXPECT_EQ(port.pkeys.size(), 2U);
   EXPECT_TRUE(port.is_infiniband);

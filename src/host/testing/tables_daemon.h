@@ -67,6 +67,9 @@ class TablesDaemon {
     }
   }
 
+  /// Who else connects finds no daemon.
+  void refuse_others() { listener_.reset(); }
+
   void send_tables() {
     const os::UniqueFd tables = next_tables();
     const std::array descriptors{tables.get()};
