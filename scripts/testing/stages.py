@@ -12,9 +12,11 @@ HOSTILE = ("run", "cm")
 # process keeps tests from entering user namespaces, which a process of several threads may not. The tables of refusals (Explain) say
 # in words what one call of one thread was told: half of the time, and no thread that other tests lack.
 TSAN_ROOMS = ("ring", "os", "station", "host", "daemon", "verbs")
+TSAN_TESTS = (*TSAN_ROOMS, "core")  # of the core the tests with threads (tests/core), whose program alone is built
 NOT_UNDER_TSAN = "Interleaving[.]|Explorer[.]|WhileItGrows|VerbsImport[.]|ShowsTheLastByteOfAWriteLast|[.]replay$|Namespace|ProcessEnder|/Explain"
 
 ASAN = (("ASAN_OPTIONS", "detect_leaks=1"), ("UBSAN_OPTIONS", "print_stacktrace=1"))
+LONG_CHURN = (("WEFT_CHURN_SECONDS", "60"),)  # tests/core/churn_test.cc
 # In quotes, since the checkout's folder may have a space in its name.
 TSAN = (("TSAN_OPTIONS", f"suppressions='{ROOT / 'tests' / 'tsan.supp'}' halt_on_error=1 die_after_fork=0"),)
 
@@ -22,6 +24,7 @@ TSAN = (("TSAN_OPTIONS", f"suppressions='{ROOT / 'tests' / 'tsan.supp'}' halt_on
 def stages(jobs, long=False):
     """Every stage; `long` makes each do all that it can instead of a part."""
     part = () if long else ("--smoke",)
+    churn = LONG_CHURN if long else ()
 
     def some(*runners):
         return tuple(command for runner in runners for command in client(runner, *part))
@@ -37,7 +40,7 @@ def stages(jobs, long=False):
                *script("scripts/testing/runner_test.py"), *script("scripts/testing/corpora_test.py"), *script("scripts/testing/unit_tests_test.py"), *script("tests/bench/bench_test.py"), *script("cmake/join_sources_test.py"),
                *(command for name in JUDGEMENTS for command in script(f"tests/clients/{name}_test.py"))), quick=True),
         Stage("dev", "clang 19 with sanitizers: unit tests, simulation, planted bugs, live tests",
-              build("dev") + ctest("dev", jobs, 500 if long else 60, environment=ASAN), ("bootstrap",), quick=True),
+              build("dev") + ctest("dev", jobs, 500 if long else 60, environment=(*ASAN, *churn)), ("bootstrap",), quick=True),
         Stage("requirements", "docs/REQUIREMENTS.md: every test that it names ran and passed", script("tools/requirements", "--ran", str(LOGS)), ("dev",), quick=True),
         Stage("release", "g++ 12, optimised: what a user runs, and the benchmarks",
               build("release", "weft_programs", "blockd", "blockd++", "weft_bench", "crash_programs", "weft_hostile_peer", "weft_hostile_cm", "weft_iwarp_connection"), ("bootstrap",)),
@@ -86,8 +89,8 @@ def stages(jobs, long=False):
         Stage("crash", "killed and stopped programs, a killed daemon, fork(), busy CPUs, many processes: a part of each", every("tests/crash", CRASHES), built),
         Stage("hostile", "a process that lies to programs and to the daemon hurts nobody, and is named in the log", every("tests/hostile", HOSTILE), built),
         Stage("tsan", "thread sanitizer: every room with threads, the live verbs from several threads",
-              build("tsan", *(f"weft_{room}_test" for room in TSAN_ROOMS), "weft_ibverbs_test")
-              + ctest("tsan", jobs, 60, f"^({'|'.join(TSAN_ROOMS)})[.]", NOT_UNDER_TSAN, TSAN), ("bootstrap",)),
+              build("tsan", *(f"weft_{room}_test" for room in TSAN_ROOMS), "weft_ibverbs_test", "weft_core_threads_test")
+              + ctest("tsan", jobs, 60, f"^({'|'.join(TSAN_TESTS)})[.]", NOT_UNDER_TSAN, (*TSAN, *churn)), ("bootstrap",)),
         Stage("gcc", "g++ 12, library assertions: warning-free, unit tests and simulation", build("gcc") + ctest("gcc", jobs, 500), ("bootstrap",), long=True),
         Stage("clang", "clang 19 without precompiled headers, every check of undefined behaviour", build("clang") + ctest("clang", jobs, 60, environment=ASAN),
               ("bootstrap",), long=True),
