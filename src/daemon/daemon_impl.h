@@ -120,6 +120,8 @@ class Daemon::Impl {
 
   // --- RDMA-CM (daemon_rdma_cm.cc)
   class RdmaCmRequest;
+  class OrphanedRdmaCmRequest;
+  [[nodiscard]] RdmaCmChannel* rdma_cm_channel_of(cm::RdmaCmId id, RdmaCmChannel& asking);
   [[nodiscard]] cm::RdmaCm& rdma_cm_of(fabric::NodeIndex host);
   template <class Message>
   void on_rdma_cm(Client& client, const Message& request);

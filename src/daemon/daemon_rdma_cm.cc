@@ -227,18 +227,8 @@ class Daemon::Impl::RdmaCmRequest {
     return {ErrorCode::NotFound,
             fmt::format("the program has no id {} on a channel of this host", id.value())};
   }
-  /// The id's channel, if it belongs to the same process.
   [[nodiscard]] RdmaCmChannel* channel_of(cm::RdmaCmId id) {
-    if (channel_.has(id)) {
-      return &channel_;
-    }
-    for (const auto& [client, channel] : daemon_.rdma_cm_channels_) {
-      if (channel->owner().pid == channel_.owner().pid &&
-          channel->owner().host == channel_.owner().host && channel->has(id)) {
-        return channel.get();
-      }
-    }
-    return nullptr;
+    return daemon_.rdma_cm_channel_of(id, channel_);
   }
   void refuse(const Error& error) {
     client_.send(
@@ -277,6 +267,67 @@ class Daemon::Impl::RdmaCmRequest {
   Instant now_;
 };
 
+/// The same for a channel whose host has left the fabric, and its RDMA-CM with it: what it was told
+/// at its end can be fetched, and its ids be destroyed, as programs do when their device is
+/// removed.
+class Daemon::Impl::OrphanedRdmaCmRequest {
+ public:
+  OrphanedRdmaCmRequest(Impl& daemon, Client& client, RdmaCmChannel& channel)
+      : daemon_(daemon), client_(client), channel_(channel) {}
+
+  template <class Message>
+  void operator()(const Message& /*request*/) {
+    answer(os::error_number_of(ErrorCode::NoSuchDevice), 0);
+  }
+  void operator()(const uabi::DestroyRdmaCmId& request) {
+    const cm::RdmaCmId id{request.id};
+    RdmaCmChannel* const owner = daemon_.rdma_cm_channel_of(id, channel_);
+    if (owner == nullptr) {
+      return answer(os::error_number_of(ErrorCode::NotFound), 0);
+    }
+    const RdmaCmChannel::RemovedId removed = owner->remove(id);
+    for (const cm::RdmaCmEvent& event : removed.events) {
+      if (event.type == cm::RdmaCmEventType::ConnectRequest) {
+        static_cast<void>(owner->remove(event.id));
+      }
+    }
+    answer(0, removed.reported);
+  }
+  void operator()(const uabi::GetRdmaCmEvent& /*request*/) {
+    if (const auto event = channel_.next()) {
+      client_.send(event_of(*event));
+    } else {
+      client_.send(uabi::NoRdmaCmEvent{});
+    }
+  }
+
+ private:
+  void answer(int error, std::uint32_t value) {
+    client_.send(uabi::RdmaCmAnswer{
+        .error = static_cast<std::uint32_t>(error),
+        .value = value,
+        .reason = error == 0 ? "" : "the host was removed from the fabric: it has no device"});
+  }
+
+  Impl& daemon_;
+  Client& client_;
+  RdmaCmChannel& channel_;
+};
+
+/// The channel of an id, which may be any of the process and host that `asking` is of; null: none.
+RdmaCmChannel* Daemon::Impl::rdma_cm_channel_of(cm::RdmaCmId id, RdmaCmChannel& asking) {
+  if (asking.has(id)) {
+    return &asking;
+  }
+  for (const auto& [client, channel] : rdma_cm_channels_) {
+    if (channel->owner().pid == asking.owner().pid &&
+        channel->owner().host == asking.owner().host && channel->has(id)) {
+      return channel.get();
+    }
+  }
+  return nullptr;
+}
+
 cm::RdmaCm& Daemon::Impl::rdma_cm_of(fabric::NodeIndex host) {
   return fabric_->hosts().host(host, os::now()).rdma_cm();
 }
@@ -287,7 +338,7 @@ void Daemon::Impl::on_rdma_cm(Client& client, const Message& request) {
   RdmaCmChannel& channel = *rdma_cm_channels_.at(&client);
   const fabric::NodeIndex host = channel.owner().host;
   if (!fabric_->hosts().has(host)) {
-    client.refuse("the host was removed from the fabric");
+    OrphanedRdmaCmRequest{*this, client, channel}(request);
     return;
   }
   RdmaCmRequest{*this, client, channel}(request);

@@ -188,6 +188,7 @@ class Fabric {
   [[nodiscard]] Result<void> set_function(const NodeChange& change);
   [[nodiscard]] Result<void> check_removal(fabric::NodeIndex node, bool is_forced) const;
   void remove_function_of(fabric::NodeIndex node, Instant now);
+  void disconnect(fabric::NodeIndex node, Instant now);
   [[nodiscard]] Result<fabric::EndPoint> find_free_port(std::string_view name) const;
   [[nodiscard]] Result<std::vector<fabric::LinkDescription>> links_of(
       const NodeChange& change, const fabric::Topology& topology) const;

@@ -181,6 +181,17 @@ Result<void> Fabric::add_node(const NodeChange& change, Instant now) {
   return {};
 }
 
+/// The connections of a host that goes end in order: its programs hear of it, and its peers by
+/// MADs, as where a kernel removes a device.
+void Fabric::disconnect(fabric::NodeIndex node, Instant now) {
+  constexpr int kTurns = 16;  // policy: of ManagementPlane::kMadsPerRun MADs
+  hosts_->remove_devices(node, now);
+  management_.set_takes_time(false);
+  for (int turn = 0; turn < kTurns && management_.run(now); ++turn) {
+  }
+  management_.set_takes_time(true);
+}
+
 Result<void> Fabric::remove_node(const NodeChange& change, Instant now) {
   const auto found = builder_.find_node(change.name);
   if (!found) {
@@ -198,6 +209,7 @@ Result<void> Fabric::remove_node(const NodeChange& change, Instant now) {
     return fail(ErrorCode::InvalidArgument, "{} is the only host; `weft down` ends a fabric",
                 change.name);
   }
+  disconnect(*found, now);
   const auto is_of_node = [&](PortIndex port) { return builder_.port(port).node == *found; };
   std::erase_if(managers_, [&](const Manager& manager) { return is_of_node(manager.port); });
   for (std::uint32_t i = 0; i < node.port_count; ++i) {

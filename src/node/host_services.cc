@@ -217,6 +217,13 @@ bool HostServicesTable::holds_membership(PortIndex port, const Gid& mgid) const 
          found->second->sa(port).join_states_of(mgid).has(wire::JoinState::FullMember);
 }
 
+void HostServicesTable::remove_devices(NodeIndex node, Instant now) {
+  if (const auto found = hosts_.find(node); found != hosts_.end()) {
+    found->second->rdma_cm().remove_devices(now);
+    found->second->handle_timeout(now);  // hands over to the plane what that sends
+  }
+}
+
 void HostServicesTable::remove(NodeIndex node) {
   schedule(node, Instant::never());
   deadlines_.erase(node);

@@ -135,6 +135,9 @@ class HostServicesTable final : private carriage::DatagramSink {
   [[nodiscard]] HostServices& host(fabric::NodeIndex node, Instant now);
   [[nodiscard]] bool has(fabric::NodeIndex node) const { return hosts_.contains(node); }
   [[nodiscard]] std::size_t size() const { return hosts_.size(); }
+  /// The host's devices are about to go: its programs hear of it by RDMA-CM, and the peers of their
+  /// connections by MADs, which the plane is to carry before remove().
+  void remove_devices(fabric::NodeIndex node, Instant now);
   /// Call before the host's node is removed.
   void remove(fabric::NodeIndex node);
   /// Schedules a host for run(). Call it after using a stored reference.

@@ -16,6 +16,7 @@
 #include "fabric/topology.h"
 #include "node/fabric.h"
 #include "node/host_services.h"
+#include "node/node_change.h"
 #include "wire/mad/class_port_info.h"
 #include "wire/mad/component_mask.h"
 #include "wire/mad/path_record.h"
@@ -226,6 +227,23 @@ TEST_F(RdmaCmTest, AListenersIdThatIsDestroyedTellsItsPeers) {
   expect(client, Disconnected);
   EXPECT_TRUE(rdma(1).destroy(listener, now));
   EXPECT_EQ(rdma(1).size(), 0U);
+}
+
+/// Of a host that is removed: what a kernel tells of a device that goes.
+TEST_F(RdmaCmTest, AHostThatGoesTellsItsProgramsAndThePeersOfTheirConnections) {
+  const RdmaCmId listener = listen(3, at(IpAddress::v4(0)));
+  const Connected ids = connect(2, 3, at(address_of(3)));
+  make(3, server);  // bound to nothing: hears nothing
+  ASSERT_TRUE(fabric->change_node(*read_node_change("remove h3 force"), now));
+  ASSERT_EQ(server.waiting.size(), 2U);
+  EXPECT_EQ(server.waiting[0].type, DeviceRemoval);
+  EXPECT_EQ(server.waiting[0].id, listener);
+  EXPECT_EQ(server.waiting[1].type, DeviceRemoval);
+  EXPECT_EQ(server.waiting[1].id, ids.server);
+  EXPECT_EQ(server.waiting[1].context, 77U);
+  ASSERT_EQ(client.waiting.size(), 1U);
+  EXPECT_EQ(client.waiting[0].type, Disconnected);
+  EXPECT_EQ(client.waiting[0].id, ids.client);
 }
 
 TEST_F(RdmaCmTest, ResolvesADatagramService) {

@@ -135,6 +135,19 @@ Result<void> RdmaCm::destroy(RdmaCmId id, Instant now) {
   return {};
 }
 
+void RdmaCm::remove_devices(Instant now) {
+  std::vector<RdmaCmId> all;
+  for (auto& [id, of] : ids_) {
+    all.push_back(id);
+    if (of.port || of.state == RdmaCmState::Listen) {
+      static_cast<void>(report_event(id, of, {.type = RdmaCmEventType::DeviceRemoval}));
+    }
+  }
+  for (const RdmaCmId id : all) {
+    static_cast<void>(destroy(id, now));
+  }
+}
+
 Result<void> RdmaCm::set_sink(RdmaCmId id, RdmaCmSink& sink) {
   Id* const of = find(id);
   if (of == nullptr) {

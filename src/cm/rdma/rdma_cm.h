@@ -59,6 +59,10 @@ class RdmaCm final : private CmObserver {
   // --- ports
   void add_port(PortKey key, const RdmaPort& port) { ports_.emplace(key, port); }
   void remove_port(PortKey key) { ports_.erase(key); }
+  /// All devices of the host are going. Ids that are bound to one are told so by DeviceRemoval, and
+  /// so are listeners, which nobody will reach any more; then all ids are destroyed, by which the
+  /// peers of connections learn of the end while MADs still leave.
+  void remove_devices(Instant now);
 
   // --- ids
   /// `sink` must outlive the id and all ids created for it as a listener.
