@@ -14,6 +14,7 @@ import unittest
 FOLDER = tempfile.TemporaryDirectory()
 os.environ["WEFT_BUILD_DIR"] = FOLDER.name
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import bench_kernel  # noqa: E402
 import bench_placed  # noqa: E402
 import bench_resolver  # noqa: E402
 import bench_rows  # noqa: E402
@@ -68,6 +69,31 @@ class Resolver(unittest.TestCase):
     def test_what_was_not_measured_is_left_out(self):
         self.assertEqual(len(bench_resolver.lines({})), 1)
         self.assertEqual(bench_resolver.rows({}), [])
+
+
+class Kernel(unittest.TestCase):
+    FOUND = {"completion, direct": ("us", "polled by hand", [(0.2, 0.1), (0.4, 0.1), (0.3, 0.2)]), "a path from the cache": ("us", None, [(5.0, None)]),
+             "protection information, verified": ("GB/s", "ISA-L's CRC alone", [(4.0, 8.0), (6.0, 8.0)])}
+
+    def test_a_figure_is_beside_the_same_by_hand(self):
+        rows = {row["name"]: row for row in bench_kernel.rows(self.FOUND)}
+        row = rows["kernel: completion, direct"]
+        self.assertEqual((row["value"], row["unit"], row["peer"], row["peer_value"], row["best"], row["runs"]), (0.3, "us", "polled by hand", 0.1, 0.2, 3))
+        self.assertAlmostEqual(row["ratio"], 3)
+        self.assertEqual((rows["kernel: a path from the cache"]["ratio"], rows["kernel: protection information, verified"]["best"]), (None, 6.0))
+
+    def test_the_lines_say_how_many_times_it_is(self):
+        text = "\n".join(bench_kernel.lines(self.FOUND))
+        self.assertRegex(text, r"completion, direct +0\.300 us +3\.00 times 0\.1 us polled by hand")
+        self.assertRegex(text, r"(?m)^a path from the cache +5\.000 us *$")
+        self.assertEqual(bench_kernel.lines({}), [])
+
+    def test_no_figure_is_nothing(self):
+        whole = {"name": "a", "value": 1.0, "unit": "us", "peer": "b", "peer_value": 2.0}
+        self.assertEqual(bench_kernel.parse(json.dumps([whole])), [whole])
+        for spoilt in ([], [whole | {"value": 0}], [whole | {"peer_value": 0}]):
+            with self.assertRaises(bench_rows.Unreadable):
+                bench_kernel.parse(json.dumps(spoilt))
 
 
 class Parsing(unittest.TestCase):
