@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +25,33 @@ struct FunctionOptions {
   std::string port;
   std::vector<std::string> names;
   bool is_forced{};
+  std::string pkeys;  // as node/node_change.h; empty, and none: not given
+  std::optional<std::uint32_t> mads;
+  std::optional<std::uint32_t> groups;
 };
+
+/// What a function is given, in the syntax of node/node_change.h.
+[[nodiscard]] std::string quotas_of(const FunctionOptions& options) {
+  std::string words = options.pkeys.empty() ? "" : " pkeys=" + options.pkeys;
+  if (options.mads) {
+    words += fmt::format(" mads={}", *options.mads);
+  }
+  if (options.groups) {
+    words += fmt::format(" groups={}", *options.groups);
+  }
+  return words;
+}
+
+void add_quotas(CLI::App& command, FunctionOptions& options) {
+  command.add_option("--pkeys", options.pkeys,
+                     "Its P_Key table: entries of the port's, as indexes or keys, in the order of "
+                     "its own: 0x8005 or 2,0");
+  command.add_option("--mads", options.mads,
+                     "MADs a second that it may send by QP0 and QP1, those of its host's kernel "
+                     "side included; 0: no limit");
+  command.add_option("--groups", options.groups,
+                     "Multicast groups that it may be in at a time; 0: no limit of its own");
+}
 
 int change(const std::string& fabric, const std::string& words) {
   if (const auto done = ask(fabric, uabi::ChangeNode{.change = words}); !done) {
@@ -62,6 +90,34 @@ int list(const std::string& fabric) {
   return 0;
 }
 
+/// A request about each function.
+int change_each(const FunctionOptions& options,
+                const std::function<std::string(const std::string&)>& words_for) {
+  for (const std::string& name : options.names) {
+    if (const int status = change(*options.fabric, words_for(name)); status != 0) {
+      return status;
+    }
+  }
+  return 0;
+}
+
+int add(const FunctionOptions& options) {
+  const std::string quotas = quotas_of(options);
+  return change_each(options, [&](const std::string& name) {
+    return fmt::format("add vf {} of={}{}", name, options.port, quotas);
+  });
+}
+
+int set(const FunctionOptions& options) {
+  const std::string quotas = quotas_of(options);
+  if (quotas.empty()) {
+    return print_error({ErrorCode::InvalidArgument,
+                        "nothing is to be set: --pkeys, --mads and --groups say what"});
+  }
+  return change_each(
+      options, [&](const std::string& name) { return fmt::format("set vf {}{}", name, quotas); });
+}
+
 /// Only virtual functions: a host with a cable is `weft node`'s.
 int remove(const FunctionOptions& options) {
   const auto functions = functions_of(*options.fabric);
@@ -79,6 +135,14 @@ int remove(const FunctionOptions& options) {
                       fmt::format("{} is no virtual function; `weft vf list` has them", name)});
 }
 
+/// The subcommands that look.
+void add_looks(CLI::App& command, const std::shared_ptr<FunctionOptions>& options,
+               Outcome& outcome) {
+  auto* const list_command = command.add_subcommand("list", "All functions, ports and GIDs");
+  list_command->fallthrough();
+  list_command->callback([=, &outcome] { outcome.status = list(*options->fabric); });
+}
+
 }  // namespace
 
 void add_vf(CLI::App& app, Outcome& outcome) {
@@ -88,24 +152,25 @@ void add_vf(CLI::App& app, Outcome& outcome) {
   auto options = std::make_shared<FunctionOptions>();
   options->fabric = add_fabric_name(*command);
 
-  auto* const add = command->add_subcommand("add", "New virtual functions of a port");
-  add->fallthrough();
-  add->add_option("port", options->port, "h1, h1:1 or h1/weft1:2")->required();
-  add->add_option("names", options->names, "Of the hosts that get them, as v1")
+  auto* const add_command = command->add_subcommand("add", "New virtual functions of a port");
+  add_command->fallthrough();
+  add_command->add_option("port", options->port, "h1, h1:1 or h1/weft1:2")->required();
+  add_command->add_option("names", options->names, "Of the hosts that get them, as v1")
       ->required()
       ->expected(1, -1);
-  add->footer(
+  add_quotas(*add_command, *options);
+  add_command->footer(
       "As: weft vf add h1 v1 v2\n"
+      "    weft vf add h1 v3 --pkeys 0x8005 --mads 100 --groups 8\n"
       "A function's packets have the LID of the port and a GID of their own.");
-  add->callback([=, &outcome] {
-    for (const std::string& name : options->names) {
-      outcome.status =
-          change(*options->fabric, fmt::format("add vf {} of={}", name, options->port));
-      if (outcome.status != 0) {
-        return;
-      }
-    }
-  });
+  add_command->callback([=, &outcome] { outcome.status = add(*options); });
+
+  auto* const set_command = command->add_subcommand(
+      "set", "Changes P_Keys and quotas of functions; what is not named stays");
+  set_command->fallthrough();
+  set_command->add_option("names", options->names, "Their hosts")->required()->expected(1, -1);
+  add_quotas(*set_command, *options);
+  set_command->callback([=, &outcome] { outcome.status = set(*options); });
 
   auto* const remove_command = command->add_subcommand("remove", "Takes a function away");
   remove_command->fallthrough();
@@ -115,9 +180,7 @@ void add_vf(CLI::App& app, Outcome& outcome) {
       "Though programs run there: their devices are gone (IBV_EVENT_DEVICE_FATAL)");
   remove_command->callback([=, &outcome] { outcome.status = remove(*options); });
 
-  auto* const list_command = command->add_subcommand("list", "All functions, ports and GIDs");
-  list_command->fallthrough();
-  list_command->callback([=, &outcome] { outcome.status = list(*options->fabric); });
+  add_looks(*command, options, outcome);
 }
 
 }  // namespace weft::cli

@@ -15,9 +15,9 @@ namespace {
   return word;
 }
 
-[[nodiscard]] std::optional<std::uint32_t> number(std::string_view text) {
+[[nodiscard]] std::optional<std::uint32_t> number(std::string_view text, int base = 10) {
   std::uint32_t value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
   return error == std::errc{} && end == text.data() + text.size() ? std::optional{value}
                                                                   : std::nullopt;
 }
@@ -26,16 +26,31 @@ namespace {
   return fail(ErrorCode::InvalidArgument, "'{}' is not one of: {}", text, kNodeChangeGrammar);
 }
 
-/// Indexes, as 0,2; none if it is not a list of them.
-[[nodiscard]] std::optional<std::vector<std::uint16_t>> indexes(std::string_view text) {
-  std::vector<std::uint16_t> found;
+/// An index, as 2, or a P_Key, as 0x8005.
+[[nodiscard]] std::optional<PKeyChoice> read_entry(std::string_view text) {
+  constexpr int kHexadecimal = 16;
+  const bool is_key = text.starts_with("0x");
+  const auto value = is_key ? number(text.substr(2), kHexadecimal) : number(text);
+  if (!value || *value > 0xFFFF) {
+    return std::nullopt;
+  }
+  const auto word = static_cast<std::uint16_t>(*value);
+  if (!is_key) {
+    return PKeyChoice{.index = word};
+  }
+  return PKey{word}.is_valid() ? std::optional{PKeyChoice{.key = PKey{word}}} : std::nullopt;
+}
+
+/// Entries, as 0,0x8005; none if it is not a list of different ones.
+[[nodiscard]] std::optional<std::vector<PKeyChoice>> read_entries(std::string_view text) {
+  std::vector<PKeyChoice> found;
   for (;;) {
     const std::size_t comma = text.find(',');
-    const auto index = number(text.substr(0, comma));
-    if (!index || *index > 0xFFFF) {
+    const auto entry = read_entry(text.substr(0, comma));
+    if (!entry || std::ranges::find(found, *entry) != found.end()) {
       return std::nullopt;
     }
-    found.push_back(static_cast<std::uint16_t>(*index));
+    found.push_back(*entry);
     if (comma == std::string_view::npos) {
       return found;
     }
@@ -47,7 +62,7 @@ namespace {
 [[nodiscard]] bool read_quota(std::string_view key, std::string_view value,
                               FunctionChange& change) {
   if (key == "pkeys") {
-    change.pkeys = indexes(value);
+    change.pkeys = read_entries(value);
     return change.pkeys.has_value();
   }
   if (key != "mads" && key != "groups") {
@@ -56,6 +71,19 @@ namespace {
   auto& count = key == "mads" ? change.mads_per_second : change.groups;
   count = number(value);
   return count.has_value();
+}
+
+[[nodiscard]] bool is_quota(std::string_view word) {
+  return word.starts_with("pkeys=") || word.starts_with("mads=") || word.starts_with("groups=");
+}
+
+[[nodiscard]] std::unexpected<Error> refuse_quota(std::string_view word) {
+  return fail(
+      ErrorCode::InvalidArgument,
+      "'{}' will not do: a function has pkeys=ENTRY,..., each an index of the port's P_Key "
+      "table or a key as 0x8005 and none twice, mads=N a second and groups=N, where 0 is no "
+      "limit",
+      word);
 }
 
 /// Parses one option. Returns false if it is unknown.
@@ -160,7 +188,7 @@ Result<NodeChange> read_node_change(std::string_view text) {
   }
   for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
     if (!read_word(word, is_virtual, change)) {
-      return refuse(text);
+      return is_virtual && is_quota(word) ? refuse_quota(word) : refuse(text);
     }
   }
   if (change.action == NodeChange::Action::Add) {

@@ -9,15 +9,23 @@
 #include <string_view>
 #include <vector>
 
+#include "base/keys.h"
 #include "base/result.h"
 #include "fabric/topology.h"
 
 namespace weft::node {
 
+/// An entry of a port's P_Key table: by the key that is in it, else by its index.
+struct PKeyChoice {
+  std::optional<PKey> key{};
+  std::uint16_t index{};
+  bool operator==(const PKeyChoice&) const = default;
+};
+
 /// What is said of a virtual function; the rest stays as it is, or by default.
 struct FunctionChange {
-  std::optional<std::vector<std::uint16_t>> pkeys{};  // as fabric::FunctionDescription
-  std::optional<std::uint32_t> mads_per_second{};     // 0, here and below: no limit
+  std::optional<std::vector<PKeyChoice>> pkeys{};  // no entry twice
+  std::optional<std::uint32_t> mads_per_second{};  // 0, here and below: no limit
   std::optional<std::uint32_t> groups{};
 };
 
@@ -44,7 +52,9 @@ struct NodeChange {
 inline constexpr std::string_view kNodeChangeGrammar =
     "add host NAME link=PORT... [hcas=N] [ports=N], add switch NAME ports=N link=PORT..., "
     "add vf NAME of=PORT [QUOTA]..., set vf NAME QUOTA... or remove NAME [force], where a QUOTA is "
-    "pkeys=INDEX,..., mads=N or groups=N (0: no limit)";
+    "pkeys=ENTRY,..., mads=N or groups=N (0: no limit), and an ENTRY of the port's P_Key table is "
+    "an "
+    "index or a key as 0x8005";
 
 /// Parses kNodeChangeGrammar. Names and ports are not checked against the fabric.
 [[nodiscard]] Result<NodeChange> read_node_change(std::string_view text);

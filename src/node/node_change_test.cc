@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 namespace weft::node {
 namespace {
 
@@ -27,6 +30,29 @@ TEST(NodeChange, ReadsHostsAndSwitches) {
   EXPECT_EQ(gone->action, NodeChange::Action::Remove);
   EXPECT_TRUE(gone->is_forced);
   EXPECT_FALSE(read_node_change("remove h9")->is_forced);
+}
+
+TEST(NodeChange, ReadsWhatAVirtualFunctionIsGiven) {
+  const auto made = read_node_change("add vf v1 of=h1:1 pkeys=2,0x8005 mads=9 groups=0");
+  ASSERT_TRUE(made) << made.error().reason;
+  EXPECT_EQ(made->of, "h1:1");
+  const PKeyChoice by_index{.index = 2};
+  const PKeyChoice by_key{.key = PKey{0x8005}};
+  ASSERT_TRUE(made->function.pkeys);
+  EXPECT_EQ(*made->function.pkeys, (std::vector{by_index, by_key}));
+  EXPECT_EQ(made->function.mads_per_second, 9U);
+  EXPECT_EQ(made->function.groups, 0U);
+  const auto set = read_node_change("set vf v1 groups=3");
+  ASSERT_TRUE(set) << set.error().reason;
+  EXPECT_EQ(set->action, NodeChange::Action::Set);
+  EXPECT_FALSE(set->function.pkeys);
+  EXPECT_FALSE(set->function.mads_per_second);
+  for (const char* text : {"pkeys=0,0", "pkeys=0x8005,0x8005", "pkeys=0x0000", "pkeys=0x10000",
+                           "pkeys=,", "pkeys=-1", "mads=x", "groups=-1", "mads=4294967296"}) {
+    const auto refused = read_node_change(std::string{"set vf v1 "} + text);
+    ASSERT_FALSE(refused) << text;
+    EXPECT_THAT(refused.error().reason, HasSubstr("will not do")) << text;
+  }
 }
 
 TEST(NodeChange, RefusesWhatIsNone) {

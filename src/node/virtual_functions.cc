@@ -1,10 +1,16 @@
 // Fabric: virtual functions, each a host of its own whose port has no cable and shares the port of
 // another host (node/shared_ports.h, fabric/virtual_ports.h).
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "fabric/virtual_ports.h"
 #include "node/fabric.h"
@@ -12,6 +18,40 @@
 namespace weft::node {
 
 using fabric::PortIndex;
+
+namespace {
+
+[[nodiscard]] std::string hex_list(std::span<const PKey> pkeys) {
+  std::string text;
+  for (const PKey pkey : pkeys) {
+    text += fmt::format("{}{:#06x}", text.empty() ? "" : ", ", pkey.value());
+  }
+  return text;
+}
+
+/// Which entry of the port's P_Key table is meant.
+[[nodiscard]] Result<std::uint16_t> find_pkey(std::span<const PKey> table, const PKeyChoice& choice,
+                                              std::string_view port_name) {
+  if (!choice.key) {
+    if (choice.index < table.size()) {
+      return choice.index;
+    }
+    return fail(ErrorCode::InvalidArgument,
+                "the P_Key table of {} has the entries 0 to {}, so that a function of it can have "
+                "those, not {}",
+                port_name, table.size() - 1, choice.index);
+  }
+  const auto found = std::ranges::find(table, *choice.key);
+  if (found == table.end()) {
+    return fail(
+        ErrorCode::InvalidArgument,
+        "the P_Key table of {} has {}, so that a function of it can have those, not {:#06x}",
+        port_name, hex_list(table), choice.key->value());
+  }
+  return static_cast<std::uint16_t>(std::distance(table.begin(), found));
+}
+
+}  // namespace
 
 Result<void> Fabric::add_function(const NodeChange& change, Instant now) {
   const auto ports = find_ports(change.of);
@@ -64,17 +104,23 @@ Result<void> Fabric::add_function(const NodeChange& change, Instant now) {
 Result<void> Fabric::describe(const FunctionChange& change, PortIndex physical,
                               std::string_view port_name,
                               fabric::FunctionDescription& wanted) const {
-  wanted.pkeys = change.pkeys.value_or(wanted.pkeys);
   wanted.quotas.mads_per_second = change.mads_per_second.value_or(wanted.quotas.mads_per_second);
   wanted.quotas.groups = change.groups.value_or(wanted.quotas.groups);
-  const std::size_t entries = builder_.pkeys(physical).size();
-  for (const std::uint16_t index : wanted.pkeys) {
-    if (index >= entries) {
-      return fail(ErrorCode::InvalidArgument,
-                  "the P_Key table of {} has the entries 0 to {}, so that a function of it can "
-                  "have those, not {}",
-                  port_name, entries - 1, index);
+  if (!change.pkeys) {
+    return {};
+  }
+  wanted.pkeys.clear();
+  for (const PKeyChoice& choice : *change.pkeys) {
+    const auto index = find_pkey(builder_.pkeys(physical), choice, port_name);
+    if (!index) {
+      return std::unexpected(index.error());
     }
+    if (std::ranges::find(wanted.pkeys, *index) != wanted.pkeys.end()) {
+      return fail(ErrorCode::InvalidArgument,
+                  "entry {} of the P_Key table of {} is named twice; a function has it once",
+                  *index, port_name);
+    }
+    wanted.pkeys.push_back(*index);
   }
   return {};
 }

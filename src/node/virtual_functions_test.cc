@@ -108,12 +108,38 @@ TEST_F(VirtualFunctions, HavePKeyTablesOfTheirOwn) {
   made_ = std::move(*Fabric::create(topology, now_));
   settle();
   EXPECT_THAT(change("add vf v1 of=h1 pkeys=0,3"), HasSubstr("the entries 0 to 2"));
-  EXPECT_THAT(change("add vf v1 of=h1 pkeys=0,"), HasSubstr("pkeys=INDEX"));
+  EXPECT_THAT(change("add vf v1 of=h1 pkeys=0,"), HasSubstr("pkeys=ENTRY"));
+  EXPECT_THAT(change("add vf v1 of=h1 pkeys=0x8007"), HasSubstr("has 0xffff, 0x8005, 0x8006"));
   EXPECT_FALSE(tables().find_node("v1"));
   ASSERT_EQ(change("add vf v1 of=h1 pkeys=0,2"), "");
   ASSERT_EQ(change("add vf v2 of=h1 pkeys=1"), "");
   EXPECT_THAT(tables().pkeys(port("v1")), ElementsAre(pkeys[0], pkeys[2]));
   EXPECT_THAT(tables().pkeys(port("v2")), ElementsAre(pkeys[1]));
+}
+
+TEST_F(VirtualFunctions, HavePKeysThatAreNamedByTheKey) {
+  fabric::Topology topology = *fabric::generate_star(2);
+  topology.hosts[0].hcas[0].ports[0].pkeys = {kDefaultPKey, PKey{0x8005}};
+  made_ = std::move(*Fabric::create(topology, now_));
+  settle();
+  ASSERT_EQ(change("add vf v1 of=h1 pkeys=0x8005"), "");
+  EXPECT_THAT(tables().pkeys(port("v1")), ElementsAre(PKey{0x8005}));
+  ASSERT_EQ(change("set vf v1 pkeys=0xffff,0x8005"), "");
+  EXPECT_THAT(tables().pkeys(port("v1")), ElementsAre(kDefaultPKey, PKey{0x8005}));
+  EXPECT_THAT(change("set vf v1 pkeys=1,0x8005"), HasSubstr("entry 1"));  // which is the same
+  EXPECT_THAT(change("set vf v1 pkeys=0x8000"), HasSubstr("a key as 0x8005"));
+  EXPECT_THAT(change("set vf v1 pkeys=0x18005"), HasSubstr("a key as 0x8005"));
+  EXPECT_THAT(tables().pkeys(port("v1")), ElementsAre(kDefaultPKey, PKey{0x8005}));
+}
+
+TEST_F(VirtualFunctions, HaveEachEntryOnce) {
+  EXPECT_THAT(change("add vf v1 of=h1 pkeys=0,0"), HasSubstr("pkeys=ENTRY"));
+  std::string many = "add vf v1 of=h1 pkeys=0";  // more than a table may have
+  for (std::uint32_t i = 0; i < fabric::kMaxPKeysPerPort; ++i) {
+    many += ",0";
+  }
+  EXPECT_THAT(change(many), HasSubstr("pkeys=ENTRY"));
+  EXPECT_FALSE(tables().find_node("v1"));
 }
 
 TEST_F(VirtualFunctions, HaveOtherPKeysAndQuotasWhenTheyAreSet) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Debian's programs in virtual functions: two of one host's port, beside another host; as root and as an ordinary user; a program that lies; functions that
-are taken away and whose port loses its cable; OpenSM as the manager; the commands of the guide.
+are taken away and whose port loses its cable; P_Keys and quotas, and what is said of them; captures of tunnels; functions of a topology file; programs that all
+use the same ids; OpenSM as the manager; the commands of the guide.
 
     sriov.py
 """
@@ -25,7 +26,31 @@ import weft_clients
 GUIDE = weft_clients.ROOT / "docs" / "guide" / "sriov.md"
 SECONDS = 60                     # policy: for each program on a busy machine
 GROUP = ipaddress.ip_address("239.77.1.3")
-ADDRESS = {"h1": "127.77.0.1", "h2": "127.77.0.2", "v1": "127.77.0.3", "v2": "127.77.0.4"}
+OTHER_GROUP = "239.77.1.4"
+PARTITION = "0x8005"             # which h1 and h2 have besides the default one, in PARTITIONED
+PARTITIONED = """
+[[host]]
+name = "h1"
+[[host.hca]]
+[[host.hca.port]]
+pkeys = [0xFFFF, 0x8005]
+[[host]]
+name = "h2"
+[[host.hca]]
+[[host.hca.port]]
+pkeys = [0xFFFF, 0x8006, 0x8005]
+[[switch]]
+name = "s1"
+ports = 2
+[[link]]
+a = "h1:1"
+b = "s1:1"
+[[link]]
+a = "h2:1"
+b = "s1:2"
+"""
+TUNNEL_QPN, PROXY_QPN = 0x2C00, 0x2800    # of the first function; eight numbers each, of which bit 1 says QP1
+ADDRESS = {"h1": "127.77.0.1", "h2": "127.77.0.2", "v1": "127.77.0.3", "v2": "127.77.0.4", "h1v1": "127.77.0.3", "web": "127.77.0.6"}
 
 
 class Functions(namespaces.Account):
@@ -192,6 +217,39 @@ class AsThisUser(Functions, unittest.TestCase):
         self.assertEqual(checked["wrong"], 0)
         self.assertEqual(fat_tree.tshark_verdict(capture.path), (checked["packets"], 0))
         return live_changes.fields(capture.path, *fields)
+
+    def topology(self, text):
+        """A file that ordinary users can read, too."""
+        path = pathlib.Path(self.folder, "topology.toml")
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o644)
+        return str(path)
+
+    def pingpong_works(self, server, client):
+        port = self.free.take()
+        command = ("ibv_rc_pingpong", "-n", "100", "-p", str(port))
+        child = self.begin(server, *command)
+        self.assertTrue(weft_clients.wait_until_listening(child, port, time.monotonic() + SECONDS))
+        said = self.run_on(client, "timeout", "5", *command, "127.0.0.1", check=False)
+        if "100 iters in" in said:
+            self.end_well(child)
+            return True
+        weft_clients.end(child)
+        return False
+
+    def test_functions_of_one_partition_talk_and_others_do_not(self):
+        self.weft("up", self.topology(PARTITIONED))
+        self.weft("vf", "add", "h1", "v1", "v2", "--pkeys", PARTITION)
+        self.weft("vf", "add", "h1", "v3", "--pkeys", "0")
+        self.weft("vf", "add", "h2", "web", "--pkeys", "2")
+        self.wait_for_state("v1", "v2", "v3", "web")
+        self.assertEqual(self.run_on("v1", "cat", f"{namespaces.SYS}/pkeys/0", ns=True).strip(), PARTITION)
+        for server, client, together in (("v1", "v2", True), ("web", "v1", True), ("v3", "v1", False), ("web", "v3", False)):
+            self.assertEqual(self.pingpong_works(server, client), together, f"{server} {client}")
+        self.weft("vf", "set", "v3", "--pkeys", f"0xffff,{PARTITION}")
+        self.assertFalse(self.pingpong_works("web", "v3"), "its first P_Key is the default one still")
+        self.weft("vf", "set", "v3", "--pkeys", f"{PARTITION},0")
+        self.assertTrue(self.pingpong_works("web", "v3"))
 
     def test_what_a_function_sends_by_qp0_goes_nowhere(self):
         """T-SRI-2: nothing is on the wire, and the send completes, since the program ends by its own timeout."""
