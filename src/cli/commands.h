@@ -28,6 +28,7 @@ void add_link(CLI::App& app, Outcome& outcome);
 void add_port(CLI::App& app, Outcome& outcome);
 void add_node(CLI::App& app, Outcome& outcome);
 void add_vf(CLI::App& app, Outcome& outcome);
+void add_explain(CLI::App& app, Outcome& outcome);
 void add_capture(CLI::App& app, Outcome& outcome);
 void add_decode(CLI::App& app, Outcome& outcome);
 

@@ -64,6 +64,7 @@ int main(int count, char** arguments) {
   weft::cli::add_port(app, outcome);
   weft::cli::add_node(app, outcome);
   weft::cli::add_vf(app, outcome);
+  weft::cli::add_explain(app, outcome);
   weft::cli::add_capture(app, outcome);
   weft::cli::add_decode(app, outcome);
   if (const std::string name = count > 1 ? arguments[1] : ""; !has_subcommand(app, name)) {

@@ -1,11 +1,15 @@
 // weft status.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/fabric_client.h"
@@ -41,6 +45,20 @@ using nlohmann::json;
   const std::string state = port["state"];
   const std::string padded = fmt::format("{:<8}", state);
   return coloured(padded, state == "Active" ? kGreen : kRed, STDOUT_FILENO);
+}
+
+/// What the multiplexers of ports with virtual functions did with MADs.
+void print_shared_ports(const json& status) {
+  for (const json& shared : status["shared_ports"]) {
+    const auto names = shared["functions"].get<std::vector<std::string>>();
+    const json& mads = shared["mads"];
+    fmt::print("  {} shared by {}: MADs", shared["port"].get<std::string>(),
+               names.empty() ? "nobody now" : fmt::format("{}", fmt::join(names, ", ")));
+    for (const auto& [action, count] : mads.items()) {
+      fmt::print(" {} {}", action, count.get<std::uint64_t>());
+    }
+    fmt::print("\n");
+  }
 }
 
 void print_ports(const json& status, bool counters) {
@@ -94,6 +112,7 @@ int status(const std::string& name, bool counters, bool as_json) {
                offence["host"].get<std::string>(), offence["pid"].get<int>(),
                offence["count"].get<std::uint64_t>(), offence["what"].get<std::string>());
   }
+  print_shared_ports(parsed);
   print_ports(parsed, counters);
   return 0;
 }

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/fabric_client.h"
 #include "cli/fabric_name.h"
+#include "cli/function_table.h"
 #include "cli/terminal.h"
 
 namespace weft::cli {
@@ -25,6 +26,7 @@ struct FunctionOptions {
   std::string port;
   std::vector<std::string> names;
   bool is_forced{};
+  bool as_json{};
   std::string pkeys;  // as node/node_change.h; empty, and none: not given
   std::optional<std::uint32_t> mads;
   std::optional<std::uint32_t> groups;
@@ -141,6 +143,17 @@ void add_looks(CLI::App& command, const std::shared_ptr<FunctionOptions>& option
   auto* const list_command = command.add_subcommand("list", "All functions, ports and GIDs");
   list_command->fallthrough();
   list_command->callback([=, &outcome] { outcome.status = list(*options->fabric); });
+
+  auto* const show = command.add_subcommand(
+      "show", "What functions have: P_Keys, quotas, groups, QPs, and what became of their MADs");
+  show->fallthrough();
+  show->add_option("name", options->names, "A function's host; without, all functions")
+      ->expected(0, 1);
+  show->add_flag("--json", options->as_json, "For scripts");
+  show->callback([=, &outcome] {
+    const std::string name = options->names.empty() ? "" : options->names.front();
+    outcome.status = show_functions(*options->fabric, name, options->as_json);
+  });
 }
 
 }  // namespace

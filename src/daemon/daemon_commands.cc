@@ -4,12 +4,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "daemon/daemon_impl.h"
+#include "daemon/function_report.h"
 #include "daemon/status.h"
 #include "host/tap_record.h"
+#include "os/clock.h"
 #include "os/shared_memory.h"
 #include "ring/spsc_ring.h"
 
@@ -31,6 +38,14 @@ void Daemon::Impl::query(Client& client, const uabi::Query& request) {
     answer(client, faults_json(view(), fabric_->faults().all(), faults_hit_));
     return;
   }
+  if (request.kind == uabi::QueryKind::Functions) {
+    query_functions(client);
+    return;
+  }
+  if (request.kind == uabi::QueryKind::Decisions) {
+    answer(client, decisions_json(view(), management().shared_ports(), os::now()));
+    return;
+  }
   const auto connections = connection_statuses();
   const auto managers = manager_statuses();
   StatusReport report{.fabric = options_.fabric,
@@ -38,13 +53,55 @@ void Daemon::Impl::query(Client& client, const uabi::Query& request) {
                       .programs = programs,
                       .connections = connections,
                       .managers = managers,
-                      .offences = offences_.all()};
+                      .offences = offences_.all(),
+                      .shared_ports = &management().shared_ports()};
   fabric::CounterSum sum;
   if (request.kind == uabi::QueryKind::Counters) {
     sum = counters_->read_all();
     report.counters = &sum;
   }
   answer(client, status_json(view(), report));
+}
+
+/// Programs of the hosts that share a port are asked what they hold.
+void Daemon::Impl::query_functions(Client& client) {
+  const node::SharedPorts& shared = management().shared_ports();
+  std::set<fabric::NodeIndex> hosts;
+  for (const fabric::PortIndex physical : shared.physical_ports()) {
+    hosts.insert(view().port(physical).node);
+    for (const fabric::PortIndex port : shared.functions_of(physical)) {
+      hosts.insert(view().port(port).node);
+    }
+  }
+  std::vector<node::ProcessId> programs;
+  for (const fabric::NodeIndex host : hosts) {
+    std::ranges::copy(programs_with_devices(host), std::back_inserter(programs));
+  }
+  census_.take(
+      programs,
+      [this](node::ProcessId program, const uabi::ListObjects& question) {
+        client_of(program)->send(question);
+      },
+      [this, asker = client.weak_from_this()](const ObjectCensus::Answers& held) {
+        if (const auto waiting = asker.lock()) {
+          answer(*waiting,
+                 functions_json(view(), management().shared_ports(), uses_of_hosts(held)));
+        }
+      });
+}
+
+std::map<fabric::NodeIndex, HostUse> Daemon::Impl::uses_of_hosts(
+    const ObjectCensus::Answers& held) const {
+  std::map<fabric::NodeIndex, HostUse> uses;
+  for (const auto& [process, program] : programs_) {
+    ++uses[process.host].programs;
+  }
+  for (const auto& [process, parts] : held) {
+    for (const uabi::ObjectsHeld& part : parts) {
+      uses[process.host].qps += part.qps.size();
+    }
+  }
+  return uses;
 }
 
 std::vector<fabric::OwnedCounterPage> Daemon::Impl::counter_pages() const {

@@ -13,6 +13,7 @@
 
 #include "daemon/client.h"
 #include "daemon/daemon.h"
+#include "daemon/function_report.h"
 #include "daemon/ibsim/server.h"
 #include "daemon/log.h"
 #include "daemon/mad_capture.h"
@@ -186,6 +187,9 @@ class Daemon::Impl {
 
   // --- commands (daemon_commands.cc)
   void query(Client& client, const uabi::Query& request);
+  void query_functions(Client& client);
+  [[nodiscard]] std::map<fabric::NodeIndex, HostUse> uses_of_hosts(
+      const ObjectCensus::Answers& held) const;
   void start_capture(Client& client, const uabi::StartCapture& request);
   void add_source(std::uint32_t id, Capture& capture, Client& program);
   void add_mads(std::uint32_t id, Capture& capture);

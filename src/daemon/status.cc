@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/function_report.h"
 #include "fabric/virtual_ports.h"
 #include "verbs/mtu.h"
 #include "wire/address_text.h"
@@ -122,6 +123,9 @@ std::string status_json(const fabric::TablesView& view, const StatusReport& repo
         {"count",   offence.count           },
         {"said_by", offence.said_by         }
     });
+  }
+  if (report.shared_ports != nullptr) {
+    status["shared_ports"] = shared_ports_json(view, *report.shared_ports);
   }
   if (counters != nullptr) {
     status["unattributed_packets"] = counters->overflow_packets;

@@ -46,6 +46,7 @@ struct StatusReport {
   std::span<const ConnectionStatus> connections;
   std::span<const ManagerStatus> managers;
   std::span<const Offence> offences;
+  const node::SharedPorts* shared_ports{};  // with virtual functions
   const fabric::CounterSum* counters{};
 };
 

@@ -128,6 +128,14 @@ std::vector<PortIndex> SharedPorts::functions_of(PortIndex physical) const {
   return ports;
 }
 
+std::vector<PortIndex> SharedPorts::physical_ports() const {
+  std::vector<PortIndex> ports;
+  for (const auto& [physical, shared] : shared_) {
+    ports.push_back(physical);
+  }
+  return ports;
+}
+
 bool SharedPorts::send(PortIndex from, mad::InterfaceKind kind, const mad::MadPacket& packet,
                        Instant now) {
   const auto function = function_at(from);

@@ -65,6 +65,13 @@ class SharedPorts {
   [[nodiscard]] fabric::PortIndex physical_of(fabric::PortIndex port) const;
   /// The ports of the functions of a physical port.
   [[nodiscard]] std::vector<fabric::PortIndex> functions_of(fabric::PortIndex physical) const;
+  /// Physical ports that have functions, or had some.
+  [[nodiscard]] std::vector<fabric::PortIndex> physical_ports() const;
+  /// What multiplexes a port of physical_ports().
+  [[nodiscard]] const sriov::SharedPort& shared_port(fabric::PortIndex physical) const {
+    return *shared_.at(physical).port;
+  }
+
 
   /// False: the port is not shared, or it is QP0 of a physical port, and the MAD goes as ever.
   [[nodiscard]] bool send(fabric::PortIndex from, mad::InterfaceKind kind,

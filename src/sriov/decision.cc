@@ -29,6 +29,7 @@ constexpr auto kRows = std::to_array<Row>({
     {Reason::TooManyConnections,          Action::Drop,       "too many connections of the function"              },
     {Reason::UnknownLocalCommunicationId, Action::Drop,       "no connection has the local ID"                    },
     {Reason::MulticastRefused,            Action::Drop,       "too many membership requests are open, or a repeat"},
+    {Reason::TooManyGroups,               Action::Answer,     "it is in as many groups as it may be"              },
     {Reason::WellKnownQKey,               Action::Drop,       "the well-known Q_Key belongs to QP1"               },
     {Reason::VirtualLane15,               Action::Drop,       "VL15 belongs to QP0"                               },
     {Reason::DefaultOwner,                Action::Deliver,    "no other owner is known"                           },
@@ -117,6 +118,14 @@ std::string to_string(const Decision& decision) {
 std::uint64_t DecisionCounters::of(FunctionId function, Reason reason) const {
   const auto found = counts_.find(function);
   return found == counts_.end() ? 0 : found->second[static_cast<std::size_t>(reason)];
+}
+
+std::uint64_t DecisionCounters::of(FunctionId function, Action action) const {
+  std::uint64_t sum = 0;
+  for (const Count& each : all_of(function)) {
+    sum += action_of(each.reason) == action ? each.count : 0;
+  }
+  return sum;
 }
 
 std::vector<DecisionCounters::Count> DecisionCounters::all_of(FunctionId function) const {

@@ -44,6 +44,7 @@ enum class Reason : std::uint8_t {
   TooManyConnections,
   UnknownLocalCommunicationId,
   MulticastRefused,
+  TooManyGroups,
   WellKnownQKey,
   VirtualLane15,
   // Inbound
@@ -98,6 +99,8 @@ class DecisionCounters {
     ++counts_[function][static_cast<std::size_t>(reason)];
   }
   [[nodiscard]] std::uint64_t of(FunctionId function, Reason reason) const;
+  /// Of all reasons with this action.
+  [[nodiscard]] std::uint64_t of(FunctionId function, Action action) const;
   struct Count {
     Reason reason{};
     std::uint64_t count{};
@@ -131,6 +134,11 @@ class DecisionLog {
   }
   /// Oldest first.
   [[nodiscard]] const std::deque<Entry>& entries() const { return entries_; }
+  /// The number is another function's from now on.
+  void forget(FunctionId function) {
+    std::erase_if(entries_,
+                  [&](const Entry& entry) { return entry.decision.function == function; });
+  }
 
  private:
   std::deque<Entry> entries_;

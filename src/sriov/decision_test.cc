@@ -53,6 +53,11 @@ TEST(SriovDecision, IsCountedForItsFunction) {
   }),
             (std::vector<DecisionCounters::Count>{{.reason = Reason::Translated, .count = 1},
                                                   {.reason = Reason::RateExceeded, .count = 2}}));
+  counters.count(FunctionId{3}, Reason::VirtualQp0);
+  counters.count(FunctionId{3}, Reason::ClassNotAllowed);
+  EXPECT_EQ(counters.of(FunctionId{3}, Action::Drop), 3U);
+  EXPECT_EQ(counters.of(FunctionId{3}, Action::SendToWire), 1U);
+  EXPECT_EQ(counters.of(FunctionId{3}, Action::Answer), 0U);
   counters.forget(FunctionId{3});
   EXPECT_TRUE(counters.all_of(FunctionId{3}).empty());
 }
@@ -64,6 +69,15 @@ TEST(SriovDecision, TheLatestAreRemembered) {
   }
   EXPECT_EQ(log.entries().size(), DecisionLog::kEntries);
   EXPECT_EQ(log.entries().front().decision.function, FunctionId{1});
+}
+
+TEST(SriovDecision, OfAFunctionThatIsGoneIsForgotten) {
+  DecisionLog log;
+  log.add({.function = FunctionId{1}}, Instant{});
+  log.add({.function = FunctionId{2}}, Instant{});
+  log.forget(FunctionId{1});
+  ASSERT_EQ(log.entries().size(), 1U);
+  EXPECT_EQ(log.entries().front().decision.function, FunctionId{2});
 }
 
 }  // namespace

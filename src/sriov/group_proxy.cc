@@ -42,8 +42,8 @@ bool GroupProxy::Group::is_empty() const {
   return state == GroupState::Idle && queue.empty() && members.empty() && !needs_repair();
 }
 
-OrReason<void> GroupProxy::handle_request(const GroupRequester& from, const wire::SaMad& request,
-                                          Instant now) {
+OrReason<Reason> GroupProxy::handle_request(const GroupRequester& from, const wire::SaMad& request,
+                                            Instant now) {
   const Request made{.function = from.function, .mad = request, .record = record_of(request)};
   if (is_pending(from.function, request.sa.header.transaction_id) ||
       pending_of(from.function) >= limits_.pending_of_function) {
@@ -51,13 +51,13 @@ OrReason<void> GroupProxy::handle_request(const GroupRequester& from, const wire
   }
   if (const auto status = check(from, request, made.record)) {
     answer(made, static_cast<std::uint16_t>(*status), made.record, made.record.join_state);
-    return {};
+    return *status == wire::SaStatus::NoResources ? Reason::TooManyGroups : Reason::Aggregated;
   }
   const auto known = by_mgid_.find(made.record.mgid);
   const Key key = known != by_mgid_.end() ? known->second : add_group(made.record.mgid);
   groups_.at(key).queue.push_back(made);
   advance(key, now);
-  return {};
+  return Reason::Aggregated;
 }
 
 std::optional<wire::SaStatus> GroupProxy::check(const GroupRequester& from,

@@ -58,9 +58,10 @@ class GroupProxy {
   /// has beyond stay. None: that again.
   void set_limit(FunctionId function, std::optional<std::size_t> groups);
   /// A Set or Delete of MCMemberRecord, with the function's own transaction ID. The answer comes by
-  /// poll_answer. MulticastRefused: too many are pending, or this one is; there is no answer.
-  [[nodiscard]] OrReason<void> handle_request(const GroupRequester& from,
-                                              const wire::SaMad& request, Instant now);
+  /// poll_answer: Aggregated, or TooManyGroups, if it says so. MulticastRefused: too many are
+  /// pending, or this one is; there is no answer.
+  [[nodiscard]] OrReason<Reason> handle_request(const GroupRequester& from,
+                                                const wire::SaMad& request, Instant now);
   /// An answer of SA. False if it is not to a request of this object.
   [[nodiscard]] bool handle_answer(const wire::SaMad& answer, Instant now);
   /// The function is gone: its memberships end, what it has asked for is not answered.
@@ -84,6 +85,9 @@ class GroupProxy {
   void adopt(FunctionId function, const std::vector<wire::McMemberRecord>& memberships,
              Instant now);
 
+  /// How many groups the function is in, and in how many it may be.
+  [[nodiscard]] std::size_t groups_of(FunctionId function) const;
+  [[nodiscard]] std::size_t limit_of(FunctionId function) const;
   /// The union of what functions have; what SA has confirmed of it.
   [[nodiscard]] JoinStates wanted(const Gid& mgid) const;
   [[nodiscard]] JoinStates confirmed(const Gid& mgid) const;
@@ -127,8 +131,6 @@ class GroupProxy {
                                                     const wire::McMemberRecord& record) const;
   [[nodiscard]] bool is_pending(FunctionId function, std::uint64_t transaction_id) const;
   [[nodiscard]] std::size_t pending_of(FunctionId function) const;
-  [[nodiscard]] std::size_t groups_of(FunctionId function) const;
-  [[nodiscard]] std::size_t limit_of(FunctionId function) const;
   [[nodiscard]] const Group* find(const Gid& mgid) const;
   [[nodiscard]] Group* find(const Gid& mgid);
   Key add_group(const Gid& mgid);

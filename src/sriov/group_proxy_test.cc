@@ -35,16 +35,16 @@ class SriovGroups : public ::testing::Test {
     return testing::make_sa(method, wire::SaAttribute::McMemberRecord, record, kMembershipMask,
                             transaction_id);
   }
-  OrReason<void> ask(std::uint16_t from, MadMethod method, JoinStates states,
-                     std::uint64_t transaction_id = kForced) {
+  OrReason<Reason> ask(std::uint16_t from, MadMethod method, JoinStates states,
+                       std::uint64_t transaction_id = kForced) {
     const FunctionId function{from};
     return proxy.handle_request({.function = function, .gid = gid_of(function)},
                                 request(function, method, states, transaction_id), now);
   }
-  OrReason<void> join(std::uint16_t from, JoinStates states = JoinState::FullMember) {
+  OrReason<Reason> join(std::uint16_t from, JoinStates states = JoinState::FullMember) {
     return ask(from, MadMethod::Set, states);
   }
-  OrReason<void> leave(std::uint16_t from, JoinStates states = JoinState::FullMember) {
+  OrReason<Reason> leave(std::uint16_t from, JoinStates states = JoinState::FullMember) {
     return ask(from, MadMethod::Delete, states);
   }
 
@@ -272,6 +272,10 @@ TEST_F(SriovGroups, AFunctionMayHaveALimitOfItsOwn) {
     refused = static_cast<std::uint16_t>(refused + (told.mad.sa.header.status == 0x0100 ? 1 : 0));
   }
   EXPECT_EQ(refused, 1);
+  EXPECT_EQ(proxy.groups_of(FunctionId{1}), 1U);
+  EXPECT_EQ(proxy.limit_of(FunctionId{1}), 1U);
+  EXPECT_EQ(join(1), OrReason<Reason>{Reason::TooManyGroups});
+  EXPECT_EQ(answers().back().mad.sa.header.status, 0x0100);
   proxy.set_limit(FunctionId{1}, std::nullopt);
   std::ignore = join(1);
   answer_all();

@@ -70,6 +70,7 @@ Result<void> Multiplexer::add_function(FunctionId function, const FunctionOption
   }
   quarantine_.erase(function);
   counters_.forget(function);
+  decisions_.forget(function);
   open(function, options);
   groups_.set_limit(function, options.most_groups);
   if (is_up_) {

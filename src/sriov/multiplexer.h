@@ -131,8 +131,11 @@ class Multiplexer {
 
   [[nodiscard]] ServiceTable& services() { return cm_.services(); }
   [[nodiscard]] GroupProxy& groups() { return groups_; }
+  [[nodiscard]] const GroupProxy& groups() const { return groups_; }
   [[nodiscard]] AliasGuids& alias_guids() { return alias_guids_; }
+  [[nodiscard]] const AliasGuids& alias_guids() const { return alias_guids_; }
   [[nodiscard]] CommunicationIds& communication_ids() { return cm_.ids(); }
+  [[nodiscard]] const CommunicationIds& communication_ids() const { return cm_.ids(); }
   [[nodiscard]] DecisionCounters& counters() { return counters_; }
   [[nodiscard]] const DecisionCounters& counters() const { return counters_; }
   [[nodiscard]] const DecisionLog& decisions() const { return decisions_; }
@@ -164,8 +167,8 @@ class Multiplexer {
                                            const wire::MadHeader& header) const;
   [[nodiscard]] OrReason<Reason> translate(FunctionId function, const wire::TunnelSend& send,
                                            Instant now);
-  [[nodiscard]] OrReason<void> take_membership(FunctionId function, const MadBytes& bytes,
-                                               Instant now);
+  [[nodiscard]] OrReason<Reason> take_membership(FunctionId function, const MadBytes& bytes,
+                                                 Instant now);
 
   // Inbound (steering.cc).
   [[nodiscard]] bool take_own_answer(const InboundMad& mad, Instant now);

@@ -161,8 +161,7 @@ OrReason<Reason> Multiplexer::translate(FunctionId function, const wire::TunnelS
     header.transaction_id = *mapped;
   }
   if (is_membership(header)) {
-    const auto taken = take_membership(function, send.mad, now);
-    return taken ? OrReason<Reason>{Reason::Aggregated} : std::unexpected(taken.error());
+    return take_membership(function, send.mad, now);
   }
   wire::pack(header, std::span{mad.bytes}.first<wire::kSizeOf<wire::MadHeader>>());
   if (header.mgmt_class == ManagementClass::ComMgt) {
@@ -186,8 +185,8 @@ OrReason<Reason> Multiplexer::translate(FunctionId function, const wire::TunnelS
   return Reason::Translated;
 }
 
-OrReason<void> Multiplexer::take_membership(FunctionId function, const MadBytes& bytes,
-                                            Instant now) {
+OrReason<Reason> Multiplexer::take_membership(FunctionId function, const MadBytes& bytes,
+                                              Instant now) {
   const auto request = wire::unpack<wire::SaMad>(bytes);
   const wire::McMemberRecord record = record_of(request);
   constexpr std::uint64_t kPKey = wire::kComponent<wire::McMemberRecord, "P_Key">;

@@ -277,7 +277,7 @@ class Reader {
     failed_ = failed_ || octet > 1;
     value = octet == 1;
   }
-  void get(QueryKind& value) { get_one_of(value, QueryKind::Status, QueryKind::Faults); }
+  void get(QueryKind& value) { get_one_of(value, QueryKind::Status, QueryKind::Decisions); }
   void get(RecordFault& value) {
     get_one_of(value, RecordFault::CorruptRing, RecordFault::NoSuchQp);
   }

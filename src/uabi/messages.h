@@ -223,8 +223,15 @@ struct CloseTap {
 
 // --- command to daemon
 
-/// Kind of data requested by Query.
-enum class QueryKind : std::uint8_t { Status = 1, Counters = 2, Faults = 3 };
+/// Kind of data requested by Query. Functions: of the virtual functions of all ports. Decisions:
+/// what became of the MADs of these lately.
+enum class QueryKind : std::uint8_t {
+  Status = 1,
+  Counters = 2,
+  Faults = 3,
+  Functions = 4,
+  Decisions = 5
+};
 struct Query {
   std::uint32_t version{kVersion};
   QueryKind kind{QueryKind::Status};

@@ -52,7 +52,7 @@ class Command(unittest.TestCase):
     def test_help_names_every_subcommand_and_usage_errors_are_status_2(self):
         done = self.weft("--help")
         self.assertEqual(done.returncode, 0)
-        for name in ("run", "up", "down", "status", "exec", "topology", "capture", "decode"):
+        for name in ("run", "up", "down", "status", "exec", "topology", "vf", "explain", "capture", "decode"):
             self.assertIn(name, done.stdout)
         self.assertEqual(self.weft("fly").returncode, 2)
         self.assertEqual(self.weft().returncode, 2)

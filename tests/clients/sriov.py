@@ -218,6 +218,14 @@ class AsThisUser(Functions, unittest.TestCase):
         self.assertEqual(fat_tree.tshark_verdict(capture.path), (checked["packets"], 0))
         return live_changes.fields(capture.path, *fields)
 
+    def shown(self, name):
+        """What `weft vf show` says of a function."""
+        return json.loads(self.weft("vf", "show", name, "--json").stdout)
+
+    def counts(self, name):
+        """{reason: count} of its MADs."""
+        return {entry["reason"]: entry["count"] for entry in self.shown(name)["counters"]}
+
     def topology(self, text):
         """A file that ordinary users can read, too."""
         path = pathlib.Path(self.folder, "topology.toml")
@@ -250,6 +258,97 @@ class AsThisUser(Functions, unittest.TestCase):
         self.assertFalse(self.pingpong_works("web", "v3"), "its first P_Key is the default one still")
         self.weft("vf", "set", "v3", "--pkeys", f"{PARTITION},0")
         self.assertTrue(self.pingpong_works("web", "v3"))
+
+    def test_a_rate_of_mads_is_kept_and_who_exceeds_it_is_named(self):
+        self.functions_up()
+        exceeded = "the function's rate of MADs is exceeded"
+        self.run_on("v1", "saquery", "NR")
+        self.assertNotIn(exceeded, self.counts("v1"))
+        self.weft("vf", "set", "v1", "--mads", "1")
+        self.run_on("v1", "sh", "-c", "for i in 1 2 3 4 5 6; do saquery -t 100 NR & done; wait", check=False)
+        self.assertGreater(self.counts("v1").get(exceeded, 0), 0)
+        self.assertNotIn(exceeded, self.counts("v2"))
+        explained = self.weft("explain", "mad", "v1", "--dropped").stdout
+        self.assertRegex(explained, rf"h1:1 +v1 +from VF 1: SubnAdm .* dropped: {exceeded}")
+        self.assertNotIn(exceeded, self.weft("explain", "mad", "v2").stdout)
+        before = self.counts("v1")[exceeded]
+        self.weft("vf", "set", "v1", "--mads", "0")
+        self.run_on("v1", "saquery", "NR")
+        self.assertEqual(self.counts("v1")[exceeded], before)
+
+    def test_groups_beyond_a_quota_are_refused(self):
+        self.functions_up()
+        reason = "it is in as many groups as it may be"
+        first = self.begin("v1", "mckey", "-m", str(GROUP), "-b", ADDRESS["v1"], "-C", "5")
+        self.assertTrue(namespaces.eventually(lambda: len(self.members(GROUP)) == 1))
+        has = len(self.shown("v1")["groups"])
+        self.assertGreater(has, 0)
+        self.weft("vf", "set", "v1", "--groups", str(has))
+        self.assertNotIn(reason, self.counts("v1"))
+        more = self.begin("v1", "mckey", "-m", OTHER_GROUP, "-b", ADDRESS["v1"], "-C", "5")
+        output, in_time = weft_clients.communicate(more, time.monotonic() + SECONDS)
+        self.assertTrue(in_time, output)
+        self.assertIn("RDMA_CM_EVENT_MULTICAST_ERROR", output)
+        self.assertGreater(self.counts("v1")[reason], 0)
+        self.assertEqual(self.members(ipaddress.ip_address(OTHER_GROUP)), [])
+        self.weft("vf", "set", "v1", "--groups", str(has + 1))
+        more = self.begin("v1", "mckey", "-m", OTHER_GROUP, "-b", ADDRESS["v1"], "-C", "5")
+        self.assertTrue(namespaces.eventually(lambda: len(self.members(ipaddress.ip_address(OTHER_GROUP))) == 1))
+        self.assertEqual(len(self.shown("v1")["groups"]), has + 1)
+        for child in (first, more):
+            weft_clients.end(child)
+
+    def test_show_says_which_entries_of_the_ports_table_a_function_has(self):
+        self.weft("up", self.topology(PARTITIONED))
+        self.weft("vf", "add", "h2", "web", "--pkeys", f"{PARTITION},0", "--mads", "50", "--groups", "4")
+        shown = self.shown("web")
+        self.assertEqual([(entry["index"], entry["physical"], entry["pkey"]) for entry in shown["pkeys"]], [(0, 2, PARTITION), (1, 0, "0xffff")])
+        self.assertEqual(shown["quotas"], {"mads_per_second": 50, "groups": 4})
+        self.assertIn(f"{PARTITION} (2), 0xffff (0)", self.weft("vf", "show", "web").stdout)
+        self.assertIn("h2:1 LID", self.weft("vf", "show").stdout)
+
+    def test_show_and_status_say_what_functions_have_and_did(self):
+        self.functions_up()
+        port = str(self.free.take())
+        server = self.begin_server("v1", port, "rping", "-s", "-a", ADDRESS["v1"], "-p", port, "-P")
+        client = self.begin("h2", "rping", "-c", "-a", ADDRESS["v1"], "-p", port, "-C", "100000000")
+        self.assertTrue(namespaces.eventually(lambda: self.shown("v1")["qps"] == 1))
+        shown = self.shown("v1")
+        self.assertEqual((shown["number"], shown["state"], shown["gid"], shown["lid"]),
+                         (1, "Active", self.ports()["v1"]["gid"], self.ports()["h1"]["lid"]))
+        self.assertEqual(shown["programs"], 1)
+        self.assertEqual(shown["connections"], 1)
+        self.assertEqual(self.shown("v2")["programs"], 0)
+        self.assertGreater(shown["mads"]["delivered"], 0)
+        text = self.weft("vf", "show", "v1").stdout
+        self.assertIn("v1: VF 1 of h1:1", text)
+        self.assertRegex(text, r"P_Keys +0xffff \(0\)")
+        self.assertRegex(text, r"(?m)^ +\d+  delivered: the request's GID is the function's$")
+        table = self.weft("vf", "show").stdout
+        self.assertRegex(table, r"(?m)^ +PF h1 ")
+        self.assertRegex(table, rf"(?m)^ +1 v1 +Active +{re.escape(shown['gid'])} ")
+        self.assertRegex(self.weft("status").stdout, r"(?m)^  h1:1 shared by v1, v2: MADs delivered \d+ ")
+        of_port = json.loads(self.weft("status", "--json").stdout)["shared_ports"]
+        self.assertEqual([entry["port"] for entry in of_port], ["h1:1"])
+        self.assertGreater(of_port[0]["mads"]["sent"], 0)
+        for child in (client, server):
+            weft_clients.end(child)
+        self.assertTrue(namespaces.eventually(lambda: self.shown("v1")["qps"] == 0))
+
+    def test_explain_says_where_a_transaction_went(self):
+        self.functions_up()
+        self.run_on("v2", "saquery", "NR")
+        decisions = json.loads(self.weft("explain", "mad", "v2", "--json").stdout)
+        asked = [entry for entry in decisions if entry["is_outbound"] and entry["action"] == "sent"]
+        self.assertTrue(asked, decisions)
+        self.assertTrue(all(entry["host"] == "v2" and entry["port"] == "h1:1" for entry in decisions))
+        number = asked[0]["transaction_id"]
+        self.assertEqual(int(asked[0]["transaction_id_after"], 16), int(number, 16) | 2 << 56)
+        both = json.loads(self.weft("explain", "mad", "--tid", number, "--json").stdout)
+        self.assertEqual({entry["is_outbound"] for entry in both}, {True, False}, "the request and its answer")
+        self.assertIn("the transaction ID is the function's", self.weft("explain", "mad", "--tid", number).stdout)
+        self.assertIn("no such MAD lately", self.weft("explain", "mad", "v1", "--tid", number).stdout)
+        self.assertEqual(len(json.loads(self.weft("explain", "mad", "v2", "--last", "1", "--json").stdout)), 1)
 
     def test_what_a_function_sends_by_qp0_goes_nowhere(self):
         """T-SRI-2: nothing is on the wire, and the send completes, since the program ends by its own timeout."""
@@ -294,10 +393,14 @@ class AsThisUser(Functions, unittest.TestCase):
     def test_what_cannot_be_is_refused_in_words(self):
         self.weft("up", "star", "2")
         for arguments, words in ((("add", "s1:1", "v1"), "share the port of a host"), (("add", "h9", "v1"), "h9"), (("add", "h1", "h2"), "has a node h2 already"),
-                                 (("remove", "h2"), "no virtual function")):
+                                 (("remove", "h2"), "no virtual function"), (("add", "h1", "v1", "--pkeys", "1"), "the entries 0 to 0"),
+                                 (("add", "h1", "v1", "--pkeys", "0x8005"), "has 0xffff"), (("add", "h1", "v1", "--pkeys", "0,"), "will not do"),
+                                 (("set", "h2", "--mads", "5"), "no virtual function"), (("set", "h2"), "nothing is to be set"), (("show", "h2"), "no virtual function")):
             done = self.weft("vf", *arguments, check=False)
             self.assertNotEqual(done.returncode, 0, arguments)
             self.assertIn(words, done.stderr, arguments)
+        self.assertEqual(self.weft("vf", "list").stdout.count("\n"), 1, "nothing was added")
+        self.assertIn("no transaction ID", self.weft("explain", "mad", "--tid", "some", check=False).stderr)
 
     def test_the_guide_shows_what_happens(self):
         self.assertGreater(guide.check(self, GUIDE, pathlib.Path(self.folder)), 7)
