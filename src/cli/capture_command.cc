@@ -141,6 +141,7 @@ struct CaptureOptions {
   std::string port;
   std::string path;
   std::uint64_t count{};  // stop after so many packets; 0: unlimited
+  bool tunnels{};
 };
 
 class CaptureSession {
@@ -214,7 +215,9 @@ void CaptureSession::take_packets() {
 }
 
 Result<void> CaptureSession::run() {
-  if (auto sent = socket_.send(uabi::StartCapture{.port = options_.port}); !sent) {
+  if (auto sent =
+          socket_.send(uabi::StartCapture{.port = options_.port, .tunnels = options_.tunnels});
+      !sent) {
     return sent;
   }
   while (true) {
@@ -270,6 +273,9 @@ void add_capture(CLI::App& app, Outcome& outcome) {
       ->required();
   command->add_option("-o,--output", options->path, "The file")->required();
   command->add_option("-c,--count", options->count, "End after so many packets");
+  command->add_flag("--tunnels", options->tunnels,
+                    "Also what passes between virtual functions of the port and its QP1: MADs with "
+                    "mlx4's headers, as datagrams between a proxy QP and a tunnel QP");
   options->fabric = add_fabric_name(*command);
   command->callback([=, &outcome] { outcome.status = capture(*options); });
 }

@@ -177,6 +177,10 @@ Daemon::Impl::Impl(DaemonOptions options, Parts parts)
   counters_->begin(
       [this](const fabric::CounterLedger& ledger) { return ledger.read(view(), counter_pages()); });
   management().set_tap(&mad_capture_);
+  management().shared_ports().set_tunnel_tap(
+      [this](fabric::PortIndex physical, const sriov::TunnelDatagram& mad) {
+        mad_capture_.show(physical, mad);
+      });
   management().set_clocks(fabric::DepartureClocks::open(clock_memory_.bytes()));
   start_netlink(std::move(parts.netlink_listener));
   if (parts.ibsim) {

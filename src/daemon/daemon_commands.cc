@@ -135,6 +135,9 @@ void Daemon::Impl::start_capture(Client& client, const uabi::StartCapture& reque
     capture.port = port;
     fabric_->tap(port);
     add_mads(id, capture);
+    if (request.tunnels) {
+      add_ring(capture, mad_capture_.open_tunnels(id, port));
+    }
     for (const auto& [process, program] : programs_) {
       add_source(id, capture, *program);
     }
@@ -163,7 +166,11 @@ void Daemon::Impl::add_source(std::uint32_t id, Capture& capture, Client& progra
 
 /// Adds the MADs that cross the port, which the daemon itself carries.
 void Daemon::Impl::add_mads(std::uint32_t id, Capture& capture) {
-  auto memory = mad_capture_.open(id, capture.port);
+  add_ring(capture, mad_capture_.open(id, capture.port));
+}
+
+/// A ring of the daemon's own.
+void Daemon::Impl::add_ring(const Capture& capture, Result<os::UniqueFd> memory) {
   if (!memory) {
     log_.write(fmt::format("no MADs in a capture: {}", memory.error().reason));
     return;

@@ -193,6 +193,7 @@ class Daemon::Impl {
   void start_capture(Client& client, const uabi::StartCapture& request);
   void add_source(std::uint32_t id, Capture& capture, Client& program);
   void add_mads(std::uint32_t id, Capture& capture);
+  void add_ring(const Capture& capture, Result<os::UniqueFd> memory);
   void tap_ready(Client& client, const uabi::TapReady& message);
   void add_fault(Client& client, const uabi::AddFault& request);
   void clear_faults(Client& client, const uabi::ClearFaults& request);

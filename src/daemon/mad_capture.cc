@@ -36,7 +36,24 @@ hca::Packet packet_of(const carriage::PacketOnCable& mad, const Gid& source_gid)
   return packet;
 }
 
-Result<os::UniqueFd> MadCapture::open(std::uint32_t capture, fabric::PortIndex port) {
+hca::Packet packet_of(const sriov::TunnelDatagram& mad, Lid lid) {
+  constexpr std::uint16_t kMtu = 4096;  // of InfiniBand; a tunnelled MAD has more than 256 bytes
+  hca::Packet packet{.header = {}, .payload = mad.payload};
+  hca::PacketHeader& header = packet.header;
+  header.opcode = header.last_opcode = wire::Opcode::UdSendOnly;
+  header.path_mtu_bytes = kMtu;
+  header.dest_qp = mad.dest_qp;
+  header.pkey = kDefaultPKey;
+  header.slid = header.dlid = lid;
+  header.extension.deth = {.qkey = mad.qkey, .src_qp = mad.source_qp};
+  return packet;
+}
+
+namespace {
+
+/// Adds a ring for a capture of the port.
+[[nodiscard]] Result<os::UniqueFd> open_ring(host::TapSet& taps, std::uint32_t capture,
+                                             fabric::PortIndex port) {
   constexpr std::size_t kBytes = ring::ring_bytes(host::kTapRingCapacity);
   auto memory = os::create_shared_memory("weft-tap", kBytes);
   if (!memory) {
@@ -46,8 +63,23 @@ Result<os::UniqueFd> MadCapture::open(std::uint32_t capture, fabric::PortIndex p
   if (!mapping) {
     return std::unexpected(mapping.error());
   }
-  taps_.open(capture, port.value(), std::move(*mapping));
+  taps.open(capture, port.value(), std::move(*mapping));
   return memory;
+}
+
+}  // namespace
+
+Result<os::UniqueFd> MadCapture::open(std::uint32_t capture, fabric::PortIndex port) {
+  return open_ring(taps_, capture, port);
+}
+
+Result<os::UniqueFd> MadCapture::open_tunnels(std::uint32_t capture, fabric::PortIndex port) {
+  return open_ring(tunnel_taps_, capture, port);
+}
+
+void MadCapture::close(std::uint32_t capture) {
+  taps_.close(capture);
+  tunnel_taps_.close(capture);
 }
 
 /// Nobody else writes into these rings, so the room stays.
@@ -58,10 +90,23 @@ bool MadCapture::has_room(std::span<const fabric::Hop> hops, std::size_t payload
 }
 
 void MadCapture::show(const fabric::Hop& hop, const carriage::PacketOnCable& mad) {
-  const hca::Packet packet = packet_of(mad, tables_.gids(mad.source).front());
+  show(taps_, hop, packet_of(mad, tables_.gids(mad.source).front()));
+}
+
+void MadCapture::show(fabric::PortIndex physical, const sriov::TunnelDatagram& mad) {
+  hca::Packet packet = packet_of(mad, tables_.port(physical).lid);
+  Psn& psn = tunnel_psns_[{physical, mad.source_qp}];
+  packet.header.psn = psn;
+  ++psn;
+  const fabric::Hop hop = mad.is_to_function ? fabric::Hop{fabric::kNoPort, physical}
+                                             : fabric::Hop{physical, fabric::kNoPort};
+  show(tunnel_taps_, hop, packet);
+}
+
+void MadCapture::show(host::TapSet& taps, const fabric::Hop& hop, const hca::Packet& packet) {
   std::array<std::byte, hca::kMaxRecordHeaderBytes> head;
   const std::size_t head_bytes = hca::encode_record_header(packet.header, head);
-  missed_ += taps_.show({&hop, 1}, ByteSpan{head}.first(head_bytes), {&packet.payload, 1}) ? 0 : 1;
+  missed_ += taps.show({&hop, 1}, ByteSpan{head}.first(head_bytes), {&packet.payload, 1}) ? 0 : 1;
 }
 
 }  // namespace weft::daemon

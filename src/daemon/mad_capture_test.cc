@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -11,12 +13,12 @@
 #include "wire/ib_packet.h"
 #include "wire/ipoib/message.h"
 #include "wire/ipoib/mgid.h"
+#include "wire/sriov/tunnel_headers.h"
 
 namespace weft::daemon {
 namespace {
 
-[[nodiscard]] std::vector<std::byte> wire_of(const carriage::PacketOnCable& mad) {
-  const hca::Packet packet = packet_of(mad, Gid{kDefaultGidPrefix, Guid{5}});
+[[nodiscard]] std::vector<std::byte> wire_of(const hca::Packet& packet) {
   std::vector<std::byte> record(hca::kMaxRecordHeaderBytes);  // by way of a capture's ring
   record.resize(hca::encode_record_header(packet.header, record));
   record.insert(record.end(), packet.payload.begin(), packet.payload.end());
@@ -25,6 +27,33 @@ namespace {
     hca::to_wire(*read, bytes);
   }
   return bytes;
+}
+
+[[nodiscard]] std::vector<std::byte> wire_of(const carriage::PacketOnCable& mad) {
+  return wire_of(packet_of(mad, Gid{kDefaultGidPrefix, Guid{5}}));
+}
+
+[[nodiscard]] sriov::TunnelDatagram tunnelled(ByteSpan payload) {
+  return {.function = sriov::FunctionId{1},
+          .source_qp = Qpn{0x2802},
+          .dest_qp = Qpn{0x2C02},
+          .qkey = QKey{0xFFFF'0002},
+          .payload = payload};
+}
+
+TEST(MadCapture, ShowsATunnelledMadAsADatagramBetweenItsQps) {
+  std::array<std::byte, wire::kSizeOf<wire::TunnelSend>> payload{std::byte{1}};
+  payload.back() = std::byte{7};
+  const auto bytes = wire_of(packet_of(tunnelled(payload), Lid{4}));
+  const auto packet = wire::parse_ib_packet(bytes, wire::CrcCheck::Verify);
+  ASSERT_TRUE(packet) << packet.error().reason;
+  EXPECT_EQ(packet->lrh.slid, Lid{4});
+  EXPECT_EQ(packet->lrh.dlid, Lid{4});
+  EXPECT_EQ(packet->transport.bth.opcode, wire::Opcode::UdSendOnly);
+  EXPECT_EQ(packet->transport.bth.dest_qp, Qpn{0x2C02});
+  EXPECT_EQ(packet->transport.deth.src_qp, Qpn{0x2802});
+  EXPECT_EQ(packet->transport.deth.qkey, QKey{0xFFFF'0002});
+  EXPECT_TRUE(std::ranges::equal(packet->payload, payload));
 }
 
 TEST(MadCapture, ShowsSmpsOnVl15WithQp0OnBothEnds) {
@@ -140,6 +169,27 @@ TEST_F(FullCapture, SaysSoBeforeItMissesOne) {
   EXPECT_GT(shown, 1'000);
   EXPECT_LT(shown, kMore);
   EXPECT_EQ(capture_.take_missed_count(), 0U);
+}
+
+TEST_F(FullCapture, OfTunnelsIsOfThoseOnly) {
+  constexpr int kMore = 10'000;
+  const std::array<std::byte, wire::kSizeOf<wire::TunnelSend>> payload{};
+  const auto show_tunnelled = [&](fabric::PortIndex port) {
+    for (int i = 0; i < kMore; ++i) {
+      capture_.show(port, tunnelled(payload));
+    }
+    return capture_.take_missed_count();
+  };
+  EXPECT_EQ(show_tunnelled(fabric::PortIndex{0}), 0U);  // which is not asked for
+  ASSERT_TRUE(capture_.open_tunnels(1, fabric::PortIndex{0}));
+  EXPECT_EQ(show_tunnelled(fabric::PortIndex{1}), 0U);  // another port's
+  EXPECT_TRUE(has_room());
+  const std::uint64_t missed = show_tunnelled(fabric::PortIndex{0});
+  EXPECT_GT(missed, 0U);
+  EXPECT_LT(missed, std::uint64_t{kMore});
+  EXPECT_TRUE(has_room());  // MADs on cables do not wait for it
+  capture_.close(1);
+  EXPECT_EQ(show_tunnelled(fabric::PortIndex{0}), 0U);
 }
 
 TEST_F(FullCapture, CountsWhatPassesUnseen) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/process_slot.h"
 #include "fabric/virtual_ports.h"
 
 namespace weft::node {
@@ -13,6 +14,14 @@ using fabric::PortRecord;
 using sriov::FunctionId;
 
 namespace {
+
+/// Policy: QPs of tunnels have numbers that no program has, those of the host's own process slot 0,
+/// above those of its IPoIB interfaces (ipoib_qpn()).
+constexpr Qpn kFirstProxyQpn{0x2800};
+constexpr Qpn kFirstTunnelQpn{0x2C00};
+static_assert(kFirstTunnelQpn.value() + 8 * (fabric::kMostVirtualFunctions + 1) <
+                  first_qpn_of(1).value(),
+              "they are of slot 0");
 
 [[nodiscard]] sriov::PhysicalPort physical_port_of(const fabric::TablesBuilder& tables,
                                                    PortIndex index) {
@@ -51,7 +60,14 @@ SharedPorts::Shared& SharedPorts::shared_at(PortIndex physical, Instant now) {
     options.port_guid = record.guid;
     options.subnet_prefix = tables_.gids(physical).front().prefix();
     options.most_functions = fabric::kMostVirtualFunctions + 1;
+    options.proxy_base = kFirstProxyQpn;
+    options.tunnel_base = kFirstTunnelQpn;
     shared.port = std::make_unique<sriov::SharedPort>(options, now);
+    shared.port->multiplexer().set_tunnel_tap([this, physical](const sriov::TunnelDatagram& mad) {
+      if (tunnel_tap_) {
+        tunnel_tap_(physical, mad);
+      }
+    });
     shared.port->update(physical_port_of(tables_, physical), now);
   }
   return shared;

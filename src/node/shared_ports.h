@@ -34,6 +34,8 @@ class SharedPorts {
 
   /// `tables` must outlive it.
   SharedPorts(fabric::TablesBuilder& tables, Wire wire) : tables_(tables), wire_(std::move(wire)) {}
+  SharedPorts(const SharedPorts&) = delete;
+  SharedPorts& operator=(const SharedPorts&) = delete;
 
   /// Fabrics without virtual functions.
   [[nodiscard]] bool empty() const { return shared_.empty(); }
@@ -72,6 +74,9 @@ class SharedPorts {
     return *shared_.at(physical).port;
   }
 
+  /// Sees what passes the tunnels of a physical port's functions.
+  using TunnelTap = std::function<void(fabric::PortIndex physical, const sriov::TunnelDatagram&)>;
+  void set_tunnel_tap(TunnelTap tap) { tunnel_tap_ = std::move(tap); }
 
   /// False: the port is not shared, or it is QP0 of a physical port, and the MAD goes as ever.
   [[nodiscard]] bool send(fabric::PortIndex from, mad::InterfaceKind kind,
@@ -101,6 +106,7 @@ class SharedPorts {
 
   fabric::TablesBuilder& tables_;
   Wire wire_;
+  TunnelTap tunnel_tap_;
   std::map<fabric::PortIndex, Shared> shared_;       // by physical port
   std::map<fabric::PortIndex, Function> functions_;  // by the function's port
   std::uint64_t ports_as_of_{};

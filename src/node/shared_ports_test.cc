@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/process_slot.h"
 #include "fabric/testing/running_fabric.h"
 #include "wire/mad/mad.h"
 
@@ -132,6 +133,12 @@ TEST_F(SharedPortsOfTables, BringAnAnswerToTheFunctionThatAsked) {
   add("v2", 2);
   let_sa_answer();
   let_sa_answer();  // one request at a time
+  std::vector<std::pair<PortIndex, FunctionId>> tunnelled;
+  shared.set_tunnel_tap([&](PortIndex physical, const sriov::TunnelDatagram& mad) {
+    tunnelled.emplace_back(physical, mad.function);
+    EXPECT_EQ(slot_of(mad.source_qp), 0U);  // no program's
+    EXPECT_EQ(slot_of(mad.dest_qp), 0U);
+  });
   mad::MadPacket query;
   query.address = {.lid = fabric.lid("h2"), .qp = Qpn{1}, .pkey = kDefaultPKey};
   const wire::MadHeader header{.mgmt_class = wire::ManagementClass::SubnAdm,
@@ -146,6 +153,13 @@ TEST_F(SharedPortsOfTables, BringAnAnswerToTheFunctionThatAsked) {
             header_of(sent[1].second.bytes).transaction_id);
   let_sa_answer();
   EXPECT_THAT(delivered, ElementsAre(port("v2"), port("v1")));
+  const std::pair by_v1{port("h1"), FunctionId{1}};
+  const std::pair by_v2{port("h1"), FunctionId{2}};
+  EXPECT_THAT(tunnelled, ElementsAre(by_v2, by_v1, by_v2, by_v1));
+  EXPECT_THAT(shared.physical_ports(), ElementsAre(port("h1")));
+  const auto& counters = shared.shared_port(port("h1")).multiplexer().counters();
+  EXPECT_EQ(counters.of(FunctionId{1}, sriov::Reason::Translated), 1U);
+  EXPECT_EQ(counters.of(FunctionId{1}, sriov::Action::Deliver), 1U);
 }
 
 }  // namespace

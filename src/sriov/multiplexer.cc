@@ -162,7 +162,27 @@ Result<void> Multiplexer::post_send(FunctionId function, SpecialQp qp, Qpn sourc
   if (found == functions_.end()) {
     return fail(ErrorCode::NotFound, "there is no {}", name_of(function));
   }
-  return found->second.tunnels[static_cast<std::size_t>(qp)].post_send(source_qp, wire::pack(send));
+  const Tunnel::Buffer buffer = wire::pack(send);
+  auto posted = found->second.tunnels[static_cast<std::size_t>(qp)].post_send(source_qp, buffer);
+  if (posted) {
+    show(function, qp, false, buffer);
+  }
+  return posted;
+}
+
+void Multiplexer::show(FunctionId function, SpecialQp qp, bool is_to_function,
+                       const Tunnel::Buffer& buffer) const {
+  if (!tunnel_tap_ || function == kPhysicalFunction) {
+    return;
+  }
+  const Qpn proxy = numbers_.proxy(function, qp);
+  const Qpn tunnel = numbers_.tunnel(function, qp);
+  tunnel_tap_({.function = function,
+               .is_to_function = is_to_function,
+               .source_qp = is_to_function ? tunnel : proxy,
+               .dest_qp = is_to_function ? proxy : tunnel,
+               .qkey = numbers_.qkey(function, qp),
+               .payload = buffer});
 }
 
 std::optional<wire::TunnelReceive> Multiplexer::poll_receive(FunctionId function, SpecialQp qp) {

@@ -11,8 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -140,6 +142,10 @@ class Multiplexer {
   [[nodiscard]] const DecisionCounters& counters() const { return counters_; }
   [[nodiscard]] const DecisionLog& decisions() const { return decisions_; }
   [[nodiscard]] const Tunnel* tunnel(FunctionId function, SpecialQp qp) const;
+  /// Sees each MAD that enters a tunnel of a virtual function. The physical function's own MADs
+  /// need none.
+  using TunnelTap = std::function<void(const TunnelDatagram&)>;
+  void set_tunnel_tap(TunnelTap tap) { tunnel_tap_ = std::move(tap); }
   void check_invariants() const;
 
  private:
@@ -178,6 +184,8 @@ class Multiplexer {
   [[nodiscard]] OrReason<void> deliver(FunctionId function, const InboundMad& mad,
                                        const MadBytes& bytes);
 
+  void show(FunctionId function, SpecialQp qp, bool is_to_function,
+            const Tunnel::Buffer& buffer) const;
   void settle(Instant now);
   void tell(FunctionId function, verbs::AsyncEventType event);
   void change_port(FunctionId function, FunctionPortInput input);
@@ -193,6 +201,7 @@ class Multiplexer {
   SmpObserver observer_;
   DecisionCounters counters_;
   DecisionLog decisions_;
+  TunnelTap tunnel_tap_;
   Lid manager_lid_{};
   bool is_up_{};
   std::map<FunctionId, Function> functions_;

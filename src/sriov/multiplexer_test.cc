@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -107,6 +109,43 @@ class SriovPortSharing : public ::testing::Test {
       kStart
   };
 };
+
+TEST_F(SriovPortSharing, AMadPassesItsFunctionsTunnelBothWays) {  // R-SRI-1
+  add(kA);
+  std::vector<TunnelDatagram> seen;
+  std::vector<std::vector<std::byte>> payloads;
+  mux.set_tunnel_tap([&](const TunnelDatagram& datagram) {
+    seen.push_back(datagram);
+    payloads.emplace_back(datagram.payload.begin(), datagram.payload.end());
+  });
+  const MadBytes asked = make_mad(ManagementClass::SubnAdm, MadMethod::Get, kPathRecord, kForced);
+  send(kA, asked, {.address = {.dlid = kManager}, .pkey_index = 0});
+  InboundMad answer{.slid = kManager, .bytes = mux.poll_wire(now).value().bytes};
+  wire::MadHeader header = header_of(answer.bytes);
+  header.method = MadMethod::GetResp;
+  std::ranges::copy(wire::pack(header), answer.bytes.begin());
+  EXPECT_EQ(mux.handle_wire(answer, now).reason, Reason::TransactionId);
+  send(kPhysicalFunction, asked);  // whose QP1 is the real one
+  ASSERT_EQ(seen.size(), 2U);
+  const Qpn proxy = mux.proxy_qpn(kA, SpecialQp::Gsi);
+  EXPECT_EQ(seen[0].source_qp, proxy);
+  EXPECT_EQ(seen[1].dest_qp, proxy);
+  EXPECT_EQ(seen[0].dest_qp, seen[1].source_qp);
+  EXPECT_NE(seen[0].dest_qp, proxy);
+  EXPECT_EQ(seen[0].qkey, seen[1].qkey);
+  EXPECT_FALSE(seen[0].is_to_function);
+  EXPECT_TRUE(seen[1].is_to_function);
+  ASSERT_EQ(payloads[0].size(), wire::kSizeOf<wire::TunnelSend>);
+  ASSERT_EQ(payloads[1].size(), wire::kSizeOf<wire::TunnelReceive>);
+  const auto sent = wire::unpack<wire::TunnelSend>(
+      std::span{payloads[0]}.first<wire::kSizeOf<wire::TunnelSend>>());
+  EXPECT_EQ(sent.header.address.dlid, kManager);
+  EXPECT_EQ(sent.mad, asked);
+  const auto came = wire::unpack<wire::TunnelReceive>(
+      std::span{payloads[1]}.first<wire::kSizeOf<wire::TunnelReceive>>());
+  EXPECT_EQ(came.header.slid, kManager);
+  EXPECT_EQ(header_of(came.mad).transaction_id, kForced);  // its own again
+}
 
 TEST_F(SriovPortSharing, EqualTransactionIdsGoToTheirOwners) {  // R-SRI-4, R-SRI-6
   add(kA);

@@ -144,8 +144,12 @@ OrReason<void> Multiplexer::deliver(FunctionId function, const InboundMad& mad,
                     .sl = mad.sl,
                     .slid = mad.slid};
   const auto index = static_cast<std::size_t>(mad.qp);
-  const auto posted = found->second.tunnels[index].post_receive(wire::pack(receive));
-  return posted ? OrReason<void>{} : std::unexpected(Reason::TunnelNotReady);
+  const Tunnel::Buffer buffer = wire::pack(receive);
+  if (!found->second.tunnels[index].post_receive(buffer)) {
+    return std::unexpected(Reason::TunnelNotReady);
+  }
+  show(function, mad.qp, true, buffer);
+  return {};
 }
 
 }  // namespace weft::sriov

@@ -9,8 +9,11 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string_view>
 
+#include "base/identifiers.h"
+#include "base/keys.h"
 #include "base/result.h"
 #include "sriov/types.h"
 #include "wire/sriov/tunnel_headers.h"
@@ -30,6 +33,10 @@ enum class TunnelInput : std::uint8_t {
 /// None if the input is not allowed in the state.
 [[nodiscard]] std::optional<TunnelState> next_state(TunnelState state, TunnelInput input);
 
+/// Both QPs of a tunnel have a Q_Key of their own, which mlx4 counts from here in the order of the
+/// QPs' numbers.
+inline constexpr std::uint32_t kFirstTunnelQKey = 0xFFFF'0000;
+
 /// Numbers of the QPs of tunnels at a port, as mlx4 lays them out: eight in a row for each
 /// function, of which bit 1 says QP1 and bit 0 the port.
 struct TunnelNumbers {
@@ -43,11 +50,25 @@ struct TunnelNumbers {
   [[nodiscard]] Qpn tunnel(FunctionId function, SpecialQp qp) const {
     return Qpn{tunnel_base.value() + offset(function, qp)};
   }
+  [[nodiscard]] QKey qkey(FunctionId function, SpecialQp qp) const {
+    return QKey{kFirstTunnelQKey + offset(function, qp)};
+  }
 
  private:
   [[nodiscard]] std::uint32_t offset(FunctionId function, SpecialQp qp) const {
     return 8U * function.value() + 2U * static_cast<std::uint32_t>(qp) + port.value() - 1U;
   }
+};
+
+/// A tunnelled MAD as the UD datagram that it is between the two QPs of its tunnel; `payload` is a
+/// wire::TunnelSend or, to the function, a wire::TunnelReceive, and valid during the call only.
+struct TunnelDatagram {
+  FunctionId function{};
+  bool is_to_function{};
+  Qpn source_qp{};
+  Qpn dest_qp{};
+  QKey qkey{};
+  std::span<const std::byte> payload{};
 };
 
 class Tunnel {

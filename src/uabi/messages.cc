@@ -40,7 +40,7 @@ void describe(GroupJoined&, auto&) {}
 void describe(OpenTap& m, auto& archive) { archive(m.capture, m.port); }
 void describe(CloseTap& m, auto& archive) { archive(m.capture); }
 void describe(Query& m, auto& archive) { archive(m.version, m.kind); }
-void describe(StartCapture& m, auto& archive) { archive(m.version, m.port); }
+void describe(StartCapture& m, auto& archive) { archive(m.version, m.port, m.tunnels); }
 void describe(AddFault& m, auto& archive) { archive(m.version, m.rule); }
 void describe(ClearFaults& m, auto& archive) { archive(m.version, m.number); }
 void describe(ChangePort& m, auto& archive) { archive(m.version, m.port, m.change); }

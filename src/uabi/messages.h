@@ -237,10 +237,12 @@ struct Query {
   QueryKind kind{QueryKind::Status};
 };
 
-/// Starts a capture. `port` in command syntax: `h1`, `h1:1`, `s1:3`.
+/// Starts a capture. `port` in command syntax: `h1`, `h1:1`, `s1:3`. `tunnels`: also of what passes
+/// the tunnels of its virtual functions.
 struct StartCapture {
   std::uint32_t version{kVersion};
   std::string port;
+  bool tunnels{};
 };
 
 /// Adds a fault rule in command syntax (fabric/fault_description.h); answered by its number as

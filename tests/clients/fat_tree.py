@@ -128,13 +128,13 @@ def check_counters(ports, hosts, mads=0):
 class Capture:
     """weft capture NODE:PORT -o FILE for the length of a with block."""
 
-    def __init__(self, fabric, point, folder):
-        self.fabric, self.point = fabric, point
+    def __init__(self, fabric, point, folder, *options):
+        self.fabric, self.point, self.options = fabric, point, options
         self.path = pathlib.Path(folder) / f"{point[0]}-{point[1]}.pcap"
 
     def __enter__(self):
         self.path.unlink(missing_ok=True)  # an earlier capture's file would say that this one has begun
-        self.child = subprocess.Popen([self.fabric.weft, "capture", f"{self.point[0]}:{self.point[1]}", "-o", str(self.path)],
+        self.child = subprocess.Popen([self.fabric.weft, "capture", f"{self.point[0]}:{self.point[1]}", "-o", str(self.path), *self.options],
                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                       env=self.fabric.environment(), start_new_session=True)
         deadline = time.monotonic() + CAPTURE_READY_SECONDS

@@ -208,10 +208,10 @@ class Functions(namespaces.Account):
 
 
 class AsThisUser(Functions, unittest.TestCase):
-    def captured(self, port, *fields, of):
+    def captured(self, port, *fields, of, options=()):
         """A row of each packet that crosses the port while `of` runs."""
         fabric = types.SimpleNamespace(weft=self.weft_path, environment=self.environment)
-        with fat_tree.Capture(fabric, (port, 1), self.folder) as capture:
+        with fat_tree.Capture(fabric, (port, 1), self.folder, *options) as capture:
             of()
         checked = crc_check.check_file(capture.path)
         self.assertEqual(checked["wrong"], 0)
@@ -362,6 +362,52 @@ class AsThisUser(Functions, unittest.TestCase):
             smps[host] = sum(int(row[0], 0) == 0 for row in rows if row[0])
         self.assertEqual(smps["v1"], 0)
         self.assertGreater(smps["h1"], 0)
+
+    def test_no_sweep_reaches_the_qp0_of_a_function(self):
+        """T-SRI-2: what a manager asks on its sweeps goes to the physical function alone, as the tunnels show."""
+        self.weft("up", "star", "2")
+        self.weft("vf", "add", "h2", "v1", "v2")
+        self.wait_for_state("v1", "v2")
+
+        def sweep():
+            for state in ("down", "up"):
+                self.weft("link", state, "h2")
+                self.wait_for_state("v1", "v2", state="active" if state == "up" else "down")
+            self.run_on("v1", "saquery", "NR")
+
+        rows = self.captured("h2", "infiniband.bth.destqp", "infiniband.deth.srcqp", of=sweep, options=("--tunnels",))
+        pairs = [(int(source, 0), int(destination, 0)) for destination, source in rows if source and destination]
+        on_wire = sum((0, 0) == pair for pair in pairs)
+        tunnelled = {qpn for pair in pairs for qpn in pair if PROXY_QPN <= qpn < PROXY_QPN + 0x800}
+        self.assertGreater(on_wire, 10, "the manager has swept")
+        self.assertIn(TUNNEL_QPN + 8 + 2, tunnelled, "what v1 asked SA has passed its tunnel")
+        self.assertEqual({qpn for qpn in tunnelled if not qpn & 2}, set())
+        self.run_on("v1", "smpquery", "-t", "200", "nodeinfo", "-D", "0,1", check=False)
+        self.assertGreater(self.counts("v1")["a virtual QP0 sends nothing"], 0)
+
+    def test_captures_show_tunnelled_mads_beside_those_on_the_wire(self):
+        self.weft("up", "star", "2")
+        self.weft("vf", "add", "h2", "v1", "v2")
+        self.wait_for_state("v1", "v2")
+        names = ("infiniband.bth.destqp", "infiniband.deth.srcqp", "infiniband.deth.q_key", "infiniband.lrh.slid", "infiniband.lrh.dlid")
+
+        def ask():
+            self.run_on("v2", "saquery", "NR")
+
+        rows = [[int(value, 0) for value in row] for row in self.captured("h2", *names, of=ask, options=("--tunnels",)) if all(row)]
+        lid = self.ports()["h2"]["lid"]
+        proxy, tunnel = PROXY_QPN + 8 * 2 + 2, TUNNEL_QPN + 8 * 2 + 2
+        out = [row for row in rows if row[:2] == [tunnel, proxy]]
+        back = [row for row in rows if row[:2] == [proxy, tunnel]]
+        self.assertTrue(out and back, rows)
+        for row in (*out, *back):
+            self.assertEqual(row[2:5], [0xFFFF_0000 + 8 * 2 + 2, lid, lid])
+        on_wire = [row for row in rows if row[:2] == [1, 1] and row[3] == lid]
+        self.assertGreaterEqual(len(on_wire), len(out), "each goes on by QP1")
+        self.assertEqual([row for row in rows if row not in out and row not in back and row[0] >= PROXY_QPN], [])
+        plain = [int(row[0], 0) for row in self.captured("h2", "infiniband.bth.destqp", of=ask) if row[0]]
+        self.assertTrue(plain)
+        self.assertEqual([qpn for qpn in plain if qpn > 1], [], "without the option they are not in it")
 
     def test_captures_show_whose_a_request_is(self):
         """The top byte of a transaction id is the function's number on the wire, and the program's own behind it. The manager is at h1."""
