@@ -1,6 +1,7 @@
 #include "fabric/topology.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -88,6 +89,31 @@ Result<void> check_host(const HostDescription& host) {
   return {};
 }
 
+/// Hosts of virtual functions are named like others.
+Result<void> check_functions(const HostDescription& host,
+                             std::unordered_set<std::string_view>& names) {
+  std::size_t count = 0;
+  for (const HcaDescription& hca : host.hcas) {
+    for (const std::string& name : hca.functions) {
+      if (auto checked = check_name("host", name); !checked) {
+        return checked;
+      }
+      if (!names.insert(name).second) {
+        return fail(ErrorCode::InvalidArgument,
+                    "two nodes are named {}, one of them a virtual function of {}/{}", name,
+                    host.name, hca.name);
+      }
+    }
+    count += hca.functions.size();
+  }
+  if (count > kMaxFunctionsPerHost) {
+    return fail(ErrorCode::InvalidArgument,
+                "host {} has {} virtual functions; at most {} are possible, of all HCAs together",
+                host.name, count, kMaxFunctionsPerHost);
+  }
+  return {};
+}
+
 Result<void> check_nodes(const Topology& topology) {
   if (topology.hosts.empty()) {
     return fail(ErrorCode::InvalidArgument, "a fabric needs at least one host");
@@ -118,6 +144,11 @@ Result<void> check_nodes(const Topology& topology) {
     if (node.port_count == 0 || node.port_count > kMaxPortsPerSwitch) {
       return fail(ErrorCode::InvalidArgument, "switch {} has {} ports; 1 to {} are possible",
                   node.name, node.port_count, kMaxPortsPerSwitch);
+    }
+  }
+  for (const HostDescription& host : topology.hosts) {
+    if (auto checked = check_functions(host, names); !checked) {
+      return checked;
     }
   }
   return {};
@@ -224,8 +255,12 @@ void show_host(std::string& text, const Topology& topology, const PeerMap& peers
   fmt::format_to(out, "host {}\n", host.name);
   std::uint32_t port_of_host = 0;
   for (std::uint32_t hca = 0; hca < host.hcas.size(); ++hca) {
-    fmt::format_to(out, "  {} node GUID {:#018x}\n", host.hcas[hca].name,
+    fmt::format_to(out, "  {} node GUID {:#018x}", host.hcas[hca].name,
                    guid_of(topology, end(position, hca, 0)).value());
+    if (!host.hcas[hca].functions.empty()) {
+      fmt::format_to(out, " virtual functions {}", fmt::join(host.hcas[hca].functions, " "));
+    }
+    text += '\n';
     for (std::uint32_t port = 1; port <= host.hcas[hca].ports.size(); ++port) {
       const HcaPortDescription& description = host.hcas[hca].ports[port - 1];
       fmt::format_to(out, "    port {} GUID {:#018x}", port,

@@ -29,6 +29,7 @@ inline constexpr std::uint32_t kMaxHcasPerHost = 254;
 inline constexpr std::uint32_t kMaxPortsPerHca = 2;
 inline constexpr std::uint32_t kMaxPKeysPerPort = 128;
 inline constexpr std::uint32_t kMaxAddressesPerPort = 64;
+inline constexpr std::uint32_t kMaxFunctionsPerHost = 31;  // kMostVirtualFunctions of a port
 inline constexpr std::uint32_t kMaxNameBytes = 63;
 inline constexpr std::uint32_t kMaxPortsPerSwitch = 254;  // IBTA vol 1 §14.2.5.3: 255 is reserved
 inline constexpr std::uint8_t kMaxLmc = 7;                // IBTA vol 1 §4.1.3: three bits
@@ -45,7 +46,8 @@ struct HcaPortDescription {
 struct HcaDescription {
   std::string name;  // weft0, weft1, ... within its host
   std::vector<HcaPortDescription> ports;
-  std::optional<Guid> guid{};  // node GUID; nullopt: see guid_of()
+  std::optional<Guid> guid{};            // node GUID; nullopt: see guid_of()
+  std::vector<std::string> functions{};  // hosts of virtual functions, which share its port 1
   bool operator==(const HcaDescription&) const = default;
 };
 

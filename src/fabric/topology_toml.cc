@@ -14,6 +14,8 @@
 //   name = "weft0"                         # default: weft and its number
 //   ports = 2                              # default 1; or one [[host.hca.port]] each
 //   guid = "0x0008f10403960984"            # of the node; ports can have one; default: by position
+//   vfs = 2                                # virtual functions of its port 1: hosts h2v1 and h2v2;
+//                                          # or their names, as ["web", "store"]
 //   [[host.hca]]
 //   [[host.hca.port]]
 //   lmc = 1                                # 0..7, default 0
@@ -367,7 +369,8 @@ class Reader {
   }
 
   bool read_hca(const toml::table& table, HostDescription& host) {
-    static constexpr std::array<std::string_view, 4> kKnown = {"name", "ports", "port", "guid"};
+    static constexpr std::array<std::string_view, 5> kKnown = {"name", "ports", "port", "guid",
+                                                               "vfs"};
     if (host.hcas.size() == kMaxHcasPerHost) {
       return refuse(table, "a host has at most {} HCAs", kMaxHcasPerHost);
     }
@@ -375,7 +378,8 @@ class Reader {
     hca.name = fmt::format("weft{}", host.hcas.size());
     std::uint32_t count = 1;
     if (!check_keys(table, "an HCA", kKnown) || !read_name(table, "HCA", hca.name) ||
-        !read_guid(table, hca.guid) || !read_number(table, "ports", 1, kMaxPortsPerHca, count) ||
+        !read_guid(table, hca.guid) || !read_functions(table, host, hca) ||
+        !read_number(table, "ports", 1, kMaxPortsPerHca, count) ||
         !read_each(table, "port", [&](const auto& port) { return read_port(port, hca); })) {
       return false;
     }
@@ -393,6 +397,31 @@ class Reader {
     }
     host.hcas.push_back(std::move(hca));
     return true;
+  }
+
+  /// A number of virtual functions, which are named after the host, or the names of their hosts.
+  bool read_functions(const toml::table& table, const HostDescription& host, HcaDescription& hca) {
+    if (const auto* names = table["vfs"].as_array(); names != nullptr) {
+      for (const toml::node& element : *names) {
+        const auto* name = element.as_string();
+        if (name == nullptr) {
+          return refuse(element,
+                        "'vfs' is a number of virtual functions, or their names in quotes");
+        }
+        hca.functions.push_back(name->get());
+      }
+      return true;
+    }
+    std::size_t last = 0;  // those of the host's other HCAs
+    for (const HcaDescription& other : host.hcas) {
+      last += other.functions.size();
+    }
+    std::uint32_t count = 0;
+    const bool is_read = read_number(table, "vfs", 0, kMaxFunctionsPerHost, count);
+    for (; count != 0; --count) {
+      hca.functions.push_back(fmt::format("{}v{}", host.name, ++last));
+    }
+    return is_read;
   }
 
   bool read_port(const toml::table& table, HcaDescription& hca) {

@@ -13,6 +13,7 @@ namespace weft::fabric {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string reason_of(std::string_view toml) {
@@ -35,6 +36,7 @@ TEST(TopologyFile, RoundTripsEverythingThatCanBeSaid) {
   topology.links[1].rate_gbps = 100;
   topology.hosts[0].hcas[0].guid = Guid{0x8'F104'0396'0984};
   topology.hosts[0].hcas[0].ports[0].guid = Guid{0x8'F104'0396'0990};
+  topology.hosts[0].hcas[1].functions = {"web", "store"};
   topology.switches[0].guid = Guid{1};
   topology.faults = {*read_fault("drop p=0.01"), *read_fault("down link=h1/storage:1 for=5ms")};
   const auto again = read_topology(write_topology(topology));
@@ -59,6 +61,36 @@ ports = 2
   EXPECT_EQ(topology->hosts[0], make_host("h1"));
   EXPECT_EQ(topology->hosts[1].hcas[1].name, "weft1");
   EXPECT_EQ(topology->links[0].b, (EndPoint{NodeKind::Host, 1, 1, PortNumber{2}}));
+}
+
+TEST(TopologyFile, NamesVirtualFunctionsAfterTheirHostUnlessToldOtherwise) {
+  const auto with = [](std::string_view first, std::string_view second) {
+    return fmt::format(R"(
+[[host]]
+name = "h1"
+[[host.hca]]
+vfs = {}
+[[host.hca]]
+vfs = {}
+ports = 2
+[[host]]
+name = "h2"
+)",
+                       first, second);
+  };
+  const auto topology = read_topology(with("2", "[\"web\"]"));
+  ASSERT_TRUE(topology) << topology.error().reason;
+  EXPECT_THAT(topology->hosts[0].hcas[0].functions, ElementsAre("h1v1", "h1v2"));
+  EXPECT_THAT(topology->hosts[0].hcas[1].functions, ElementsAre("web"));
+  EXPECT_TRUE(topology->hosts[1].hcas[0].functions.empty());
+  EXPECT_THAT(read_topology(with("[\"web\"]", "1"))->hosts[0].hcas[1].functions,
+              ElementsAre("h1v2"));
+  EXPECT_THAT(show(*topology), HasSubstr("virtual functions h1v1 h1v2\n"));
+  EXPECT_THAT(reason_of(with("32", "0")), HasSubstr("lab.toml:5: "));
+  EXPECT_THAT(reason_of(with("30", "2")), HasSubstr("at most 31"));
+  EXPECT_THAT(reason_of(with("[1]", "0")), HasSubstr("'vfs' is a number"));
+  EXPECT_THAT(reason_of(with("[\"h2\"]", "0")), HasSubstr("two nodes are named h2"));
+  EXPECT_THAT(reason_of(with("[\"-\"]", "0")), HasSubstr("host name '-' will not do"));
 }
 
 TEST(TopologyFile, RefusesAMisspeltKeyWithItsLineAndTheNearestOne) {

@@ -61,6 +61,9 @@ void write_host(std::string& text, const HostDescription& host) {
   for (const HcaDescription& hca : host.hcas) {
     fmt::format_to(out, "[[host.hca]]\nname = \"{}\"\n", hca.name);
     write_guid(text, hca.guid);
+    if (!hca.functions.empty()) {
+      fmt::format_to(out, "vfs = [\"{}\"]\n", fmt::join(hca.functions, "\", \""));
+    }
     if (std::ranges::all_of(hca.ports,
                             [](const auto& port) { return port == HcaPortDescription{}; })) {
       fmt::format_to(out, "ports = {}\n", hca.ports.size());

@@ -14,6 +14,7 @@
 #include "base/identifiers.h"
 #include "base/process_slot.h"
 #include "fabric/tables.h"
+#include "fabric/topology.h"
 
 namespace weft::fabric {
 
@@ -27,6 +28,7 @@ inline constexpr std::uint32_t kMostVirtualFunctions = 31;
   return kSlotCount - function * kSlotsPerFunction;
 }
 static_assert(first_slot_of_function(kMostVirtualFunctions) > 1, "the physical one has slots left");
+static_assert(kMaxFunctionsPerHost == kMostVirtualFunctions, "files say no more than there can be");
 
 /// The function to which a slot may be lent: 0, the physical one, or a virtual one.
 [[nodiscard]] constexpr std::uint32_t function_of_slot(std::uint32_t slot) {

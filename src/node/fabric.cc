@@ -102,6 +102,9 @@ Result<std::unique_ptr<Fabric>> Fabric::create(const fabric::Topology& topology,
   std::unique_ptr<Fabric> fabric{
       new Fabric{topology, options}
   };
+  if (auto added = fabric->add_functions_of_topology(now); !added) {
+    return std::unexpected(added.error());
+  }
   if (options.has_subnet_manager) {
     if (auto up = fabric->bring_up(options, now); !up) {
       return std::unexpected(up.error());

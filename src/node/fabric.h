@@ -182,6 +182,7 @@ class Fabric {
   [[nodiscard]] Result<void> check_new_name(const NodeChange& change) const;
   // virtual_functions.cc
   [[nodiscard]] Result<void> add_function(const NodeChange& change, Instant now);
+  [[nodiscard]] Result<void> add_functions_of_topology(Instant now);
   [[nodiscard]] Result<void> describe(const FunctionChange& change, fabric::PortIndex physical,
                                       std::string_view port_name,
                                       fabric::FunctionDescription& wanted) const;

@@ -100,6 +100,26 @@ Result<void> Fabric::add_function(const NodeChange& change, Instant now) {
                                         wanted, now);
 }
 
+/// Those that the topology names, before the fabric is brought up.
+Result<void> Fabric::add_functions_of_topology(Instant now) {
+  const std::vector<fabric::HostDescription> hosts = topology_.hosts;  // functions add to these
+  for (std::uint32_t host = 0; host < hosts.size(); ++host) {
+    for (std::size_t hca = 0; hca < hosts[host].hcas.size(); ++hca) {
+      const fabric::EndPoint port{fabric::NodeKind::Host, host, static_cast<std::uint8_t>(hca),
+                                  PortNumber{1}};
+      for (const std::string& name : hosts[host].hcas[hca].functions) {
+        NodeChange change;
+        change.name = name;
+        change.of = fabric::to_string(topology_, port);
+        if (auto added = add_function(change, now); !added) {
+          return fail(added.error().code, "virtual function {}: {}", name, added.error().reason);
+        }
+      }
+    }
+  }
+  return {};
+}
+
 /// Takes over what is said of a function of the port.
 Result<void> Fabric::describe(const FunctionChange& change, PortIndex physical,
                               std::string_view port_name,

@@ -182,6 +182,31 @@ TEST_F(VirtualFunctions, AreAtMost31OfAPort) {
   EXPECT_EQ(change("add vf v32 of=h2"), "");
 }
 
+TEST_F(VirtualFunctions, OfTheTopologyAreThereFromTheStart) {
+  fabric::Topology topology = *fabric::generate_star(3);
+  topology.hosts[1].hcas[0].functions = {"web", "store"};
+  topology.hosts[2].hcas[0].functions = {"h3v1"};
+  made_ = std::move(*Fabric::create(topology, now_));
+  settle();
+  for (const std::string_view name : {"web", "store", "h3v1"}) {
+    EXPECT_EQ(tables().port(port(name)).state, PortState::Active) << name;
+  }
+  EXPECT_EQ(tables().port(port("web")).lid, tables().port(port("h2")).lid);
+  EXPECT_THAT(fabric().management().shared_ports().functions_of(port("h2")),
+              ElementsAre(port("web"), port("store")));
+  EXPECT_EQ(change("add vf v1 of=h2"), "");
+  EXPECT_THAT(change("add host web link=s1:1"), HasSubstr("has a node web already"));
+}
+
+TEST_F(VirtualFunctions, OfAPortWithoutACableCannotBe) {
+  fabric::Topology topology = *fabric::generate_star(2);
+  topology.hosts[0] = fabric::make_host("h1", 2, 1);
+  topology.hosts[0].hcas[1].functions = {"v1"};
+  const auto refused = Fabric::create(topology, now_);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().reason, HasSubstr("virtual function v1: no cabled port h1/weft1:1"));
+}
+
 TEST_F(VirtualFunctions, ShareThePortOfAHostOnly) {
   EXPECT_THAT(change("add vf v1 of=s1:1"), HasSubstr("share the port of a host"));
   EXPECT_NE(change("add vf v1 of=h7"), "");

@@ -409,6 +409,22 @@ class AsThisUser(Functions, unittest.TestCase):
         self.assertTrue(plain)
         self.assertEqual([qpn for qpn in plain if qpn > 1], [], "without the option they are not in it")
 
+    def test_topology_files_have_functions(self):
+        text = PARTITIONED.replace("[[host.hca]]", "[[host.hca]]\nvfs = 3", 1)
+        text = text.replace('name = "h2"\n[[host.hca]]', 'name = "h2"\n[[host.hca]]\nvfs = ["web"]')
+        path = self.topology(text)
+        self.assertIn("virtual functions h1v1 h1v2 h1v3\n", self.weft("topology", "show", path).stdout)
+        self.weft("up", path)
+        self.wait_for_state("h1v1", "h1v2", "h1v3", "web")
+        listed = self.weft("vf", "list").stdout
+        for host, port in (("h1v1", "h1:1"), ("h1v2", "h1:1"), ("h1v3", "h1:1"), ("web", "h2:1")):
+            self.assertRegex(listed, rf"(?m)^{host} +{port} +Active ")
+        self.rping("web", "h1v1")
+        self.weft("vf", "add", "h1", "v9")
+        self.wait_for_state("v9")
+        self.weft("vf", "remove", "h1v2")
+        self.assertNotIn("h1v2", self.weft("vf", "list").stdout)
+
     def test_captures_show_whose_a_request_is(self):
         """The top byte of a transaction id is the function's number on the wire, and the program's own behind it. The manager is at h1."""
         self.weft("up", "star", "2")
