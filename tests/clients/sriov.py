@@ -350,6 +350,24 @@ class AsThisUser(Functions, unittest.TestCase):
         self.assertIn("no such MAD lately", self.weft("explain", "mad", "v1", "--tid", number).stdout)
         self.assertEqual(len(json.loads(self.weft("explain", "mad", "v2", "--last", "1", "--json").stdout)), 1)
 
+    def test_equal_ids_of_all_functions_reach_their_owners(self):
+        """T-SRI-1: the programs' transaction and communication ids are the same numbers, of the port's own host and of another, too."""
+        self.weft("up", "star", "2")
+        hosts = ("h1", "v1", "v2", "v3", "v4", "h2")
+        self.weft("vf", "add", "h1", *hosts[1:5])
+        self.wait_for_state(*hosts)
+        ports = self.ports()
+        places = [f"{ports[host]['lid']}/{ports[host]['gid']}" for host in hosts]
+        program = weft_clients.build_folder() / "tests" / "sriov" / "weft_equal_ids"
+        meeting = pathlib.Path(self.folder, "meeting")
+        meeting.mkdir()
+        meeting.chmod(0o777)
+        children = [self.begin(host, str(program), str(meeting), str(number), *places) for number, host in enumerate(hosts)]
+        said = {self.end_well(child) for child in children}
+        self.assertEqual(said, {"transaction 7 communication IDs 1 to 10\n"})
+        for host in hosts[1:5]:
+            self.assertGreaterEqual(self.counts(host)["the request's GID is the function's"], 5, host)
+
     def test_what_a_function_sends_by_qp0_goes_nowhere(self):
         """T-SRI-2: nothing is on the wire, and the send completes, since the program ends by its own timeout."""
         self.functions_up()
