@@ -28,7 +28,7 @@
 #include "base/ip_address.h"
 #include "os/clock.h"
 #include "os/netlink_socket.h"
-#include "programs/host/control.h"
+#include "programs/control/control.h"
 #include "programs/host/sa_access.h"
 #include "wire/local_service/messages.h"
 

@@ -8,11 +8,11 @@
 #include <system_error>
 #include <utility>
 
+#include "programs/control/control.h"
+#include "programs/control/on_host.h"
 #include "programs/em/service.h"
 #include "programs/em/switches_file.h"
 #include "programs/host/background.h"
-#include "programs/host/control.h"
-#include "programs/host/on_host.h"
 
 namespace weft::programs::em {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "base/result.h"
 #include "os/unique_fd.h"
+#include "programs/control/control.h"
 #include "programs/em/switches_file.h"
-#include "programs/host/control.h"
 #include "programs/vnic/opa_port.h"
 #include "programs/vnic/poll_set.h"
 #include "ulp/opa_vnic/manager/ethernet_manager.h"

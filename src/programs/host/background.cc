@@ -20,7 +20,7 @@
 
 #include "base/time.h"
 #include "os/clock.h"
-#include "programs/host/on_host.h"
+#include "programs/control/on_host.h"
 
 namespace weft::programs {
 namespace {

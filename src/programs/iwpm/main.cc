@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "programs/host/on_host.h"
+#include "programs/control/on_host.h"
 #include "programs/iwpm/commands.h"
 
 namespace {

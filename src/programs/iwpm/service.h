@@ -16,7 +16,7 @@
 #include "iwpm/mapper.h"
 #include "os/netlink_socket.h"
 #include "os/unique_fd.h"
-#include "programs/host/control.h"
+#include "programs/control/control.h"
 
 namespace weft::programs::iwpm {
 

@@ -13,7 +13,7 @@
 #include "base/ip_address.h"
 #include "base/result.h"
 #include "os/unique_fd.h"
-#include "programs/host/control.h"
+#include "programs/control/control.h"
 #include "programs/host/sa_port.h"
 #include "programs/net/connected_port.h"
 #include "programs/net/ipoib_stack.h"
@@ -22,7 +22,7 @@
 
 namespace weft::programs::net {
 
-/// Of its control socket (programs/host/control.h).
+/// Of its control socket (programs/control/control.h).
 inline constexpr std::string_view kServiceName = "net";
 
 struct ServiceOptions {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "programs/host/on_host.h"
+#include "programs/control/on_host.h"
 #include "programs/resolver/service.h"
 
 namespace {

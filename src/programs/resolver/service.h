@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "os/netlink_socket.h"
 #include "os/unique_fd.h"
-#include "programs/host/control.h"
+#include "programs/control/control.h"
 #include "programs/host/sa_access.h"
 #include "resolver/resolver.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/ip_address.h"
 #include "os/clock.h"
-#include "programs/host/control.h"
+#include "programs/control/control.h"
 #include "wire/local_service/path_data.h"
 
 namespace weft::programs::sa_tool {

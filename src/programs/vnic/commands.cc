@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "programs/control/control.h"
+#include "programs/control/on_host.h"
 #include "programs/host/background.h"
-#include "programs/host/control.h"
-#include "programs/host/on_host.h"
 #include "programs/net/addresses.h"
 #include "programs/net/host_interface.h"
 #include "programs/vnic/addresses.h"

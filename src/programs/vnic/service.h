@@ -16,7 +16,7 @@
 #include "base/ip_address.h"
 #include "base/result.h"
 #include "os/unique_fd.h"
-#include "programs/host/control.h"
+#include "programs/control/control.h"
 #include "programs/net/tun.h"
 #include "programs/vnic/opa_port.h"
 #include "programs/vnic/poll_set.h"

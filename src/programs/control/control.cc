@@ -1,4 +1,4 @@
-#include "programs/host/control.h"
+#include "programs/control/control.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -12,10 +12,13 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <fstream>
+#include <set>
+#include <sstream>
 #include <utility>
 
 #include "os/clock.h"
-#include "programs/host/on_host.h"
+#include "programs/control/on_host.h"
 
 namespace weft::programs {
 namespace {
@@ -177,6 +180,29 @@ Result<std::string> ask(std::string_view service, std::string_view line, Duratio
     said.append(buffer.data(), static_cast<std::size_t>(length));
   }
   return said;
+}
+
+std::vector<std::string> services_named(std::string_view prefix, std::string_view key,
+                                        std::string_view sockets) {
+  const std::string begin = fmt::format(" @weft-{}", prefix);
+  const std::string end = fmt::format(":{}", key);
+  std::set<std::string> names;  // connections have the name of the socket that took them
+  std::istringstream lines{std::string{sockets}};
+  for (std::string line; !key.empty() && std::getline(lines, line);) {
+    const std::size_t at = line.find(begin);
+    if (at != std::string::npos && line.ends_with(end)) {
+      const std::size_t name = at + begin.size() - prefix.size();
+      names.insert(line.substr(name, line.size() - end.size() - name));
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> services_named(std::string_view prefix) {
+  std::ifstream file{"/proc/net/unix"};
+  std::ostringstream text;
+  text << file.rdbuf();
+  return services_named(prefix, host_key(), text.view());
 }
 
 Result<os::UniqueFd> watch(std::string_view service) {

@@ -1,4 +1,4 @@
-#include "programs/host/on_host.h"
+#include "programs/control/on_host.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -52,6 +52,12 @@ class Control {
 /// NotFound: there is none.
 [[nodiscard]] Result<std::string> ask(std::string_view service, std::string_view line,
                                       Duration within);
+/// The services of this host whose names begin so, sorted: of those of which there may be several,
+/// each has a name of its own. Only those of this network namespace are seen.
+[[nodiscard]] std::vector<std::string> services_named(std::string_view prefix);
+/// The same of the host with that key, from the text of /proc/net/unix.
+[[nodiscard]] std::vector<std::string> services_named(std::string_view prefix, std::string_view key,
+                                                      std::string_view sockets);
 /// A connection on which "watch" was said.
 [[nodiscard]] Result<os::UniqueFd> watch(std::string_view service);
 
