@@ -6,6 +6,7 @@
 import argparse
 import contextlib
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -301,6 +302,82 @@ class Srp(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "has a DGID"):
                 self.attached(line.partition(",dgid")[0]).__enter__()
             self.assertEqual(target.stop()[0], 0)
+
+    def asked(self, host, *arguments, ns=False):
+        """(exit status, output, errors) of `weft srp status` on a host."""
+        done = subprocess.run([self.fabric.weft, "exec", *(["--ns"] if ns else []), host, "--", *namespaces.preloaded([self.fabric.weft, "srp", "status", *arguments])],
+                              capture_output=True, text=True, timeout=SECONDS, check=False, env=self.fabric.environment(), stdin=subprocess.DEVNULL)
+        return done.returncode, done.stdout, done.stderr
+
+    def status(self, host, ns=False):
+        code, output, errors = self.asked(host, "--json", ns=ns)
+        self.assertEqual(code, 0, output + errors)
+        return json.loads(output)
+
+    def test_status_tells_sessions_disks_and_counters(self):
+        disk = iscsi_attach.empty_disk(self.folder)
+        with Target(self.fabric, "--lun", str(disk), "--lun", "ram:1M,ro", "--allow", INITIATOR) as target:
+            [process] = self.status(SERVER)
+            self.assertEqual((process["role"], process["portals"]), ("target", [f"{target.address}:{PORT}"]))
+            [seen] = process["targets"]
+            self.assertEqual(seen["id"], f"0x{target.identifier}")
+            self.assertEqual([(unit["lun"], unit["disk"], unit["bytes"], unit["read_only"]) for unit in seen["units"]],
+                             [(0, str(disk), disk.stat().st_size, False), (1, "ram", 1 << 20, True)])
+            self.assertEqual((seen["sessions"], seen["logins"], seen["refusals"]), ([], 0, {}))
+            with self.attached(target.url(), "--initiator", INITIATOR) as attached:
+                before = self.status(SERVER)[0]["targets"][0]["counters"]
+                self.good(attached, "write -P 1 0 256k", "write -P 2 1M 4k", "flush", "read -P 1 0 256k")
+                [seen] = self.status(SERVER)[0]["targets"]
+                [session] = seen["sessions"]
+                self.assertEqual((session["initiator"], session["ip"]), (INITIATOR, weft_clients.address_of(CLIENT)))
+                [channel] = session["channels"]
+                self.assertEqual((channel["state"], channel["outstanding"], channel["waiting"]), ("LIVE", 0, 0))
+                self.assertEqual(channel["credits"], channel["limit"])
+                after = seen["counters"]
+                self.assertEqual(after["written_bytes"] - before["written_bytes"], (256 + 4) << 10)
+                self.assertGreaterEqual(after["writes"] - before["writes"], 2)
+                self.assertGreaterEqual(after["read_bytes"] - before["read_bytes"], 256 << 10)
+                [client] = self.status(CLIENT)
+                self.assertEqual((client["role"], client["pid"], client["lun"]), ("attach", attached.child.pid, 0))
+                [path] = client["paths"]
+                self.assertEqual((path["target"], path["where"], path["initiator"]), (f"0x{target.identifier}", f"{target.address}:{PORT}", INITIATOR))
+                self.assertEqual((path["state"], path["in_use"], path["logins"], path["losses"]), ("live", True, 1, 0))
+                for host, words in ((SERVER, f"session of {INITIATOR} from {weft_clients.address_of(CLIENT)}"), (CLIENT, "live, in use")):
+                    code, text, _ = self.asked(host)
+                    self.assertEqual(code, 0, text)
+                    self.assertIn(words, text)
+            with self.assertRaisesRegex(RuntimeError, "refuses the login"):
+                self.attached(target.url(), "--initiator", "0x78").__enter__()
+            self.until(lambda: not self.status(SERVER)[0]["targets"][0]["sessions"], "a session that has ended is shown")
+            [seen] = self.status(SERVER)[0]["targets"]
+            self.assertEqual(seen["refusals"], {"RDMA channel limit reached": 1})
+            self.assertGreaterEqual(seen["counters"]["writes"], after["writes"], "what ended channels did is forgotten")
+            code, _, errors = self.asked(CLIENT)
+            self.assertEqual(code, 1, errors)
+            self.assertIn("no 'weft srp target' or 'weft srp attach' runs on this host", errors)
+
+    def test_status_of_a_host_as_a_namespace_and_of_two_targets_that_are_killed(self):
+        with contextlib.ExitStack() as all_of_them:
+            children = []
+            for port in (PORT, PORT + 1):
+                child = subprocess.Popen([self.fabric.weft, "exec", "--ns", SERVER, "--", *namespaces.preloaded([self.fabric.weft, "srp", "target", "--portal", f"0.0.0.0:{port}",
+                                                                                            "--lun", "ram:1M", "--name", str(port)])],
+                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.fabric.environment(),
+                                         start_new_session=True)
+                children.append(child)
+                all_of_them.callback(child.stdout.close)
+                all_of_them.callback(weft_clients.end, child)
+                said = ""
+                while "listening on" not in said:
+                    line = child.stdout.readline()
+                    self.assertTrue(line, said)
+                    said += line
+            self.assertEqual(sorted(process["portals"] for process in self.status(SERVER, ns=True)), [[f"0.0.0.0:{PORT}"], [f"0.0.0.0:{PORT + 1}"]])
+            done = subprocess.run([self.fabric.weft, "srp", "status", "--host", SERVER, "--name", self.fabric.name, "--json"], capture_output=True, text=True,
+                                  timeout=SECONDS, check=False)
+            self.assertEqual(len(json.loads(done.stdout)), 2, done.stderr)
+            os.killpg(children[0].pid, signal.SIGKILL)
+            self.until(lambda: [process["portals"] for process in self.status(SERVER, ns=True)] == [[f"0.0.0.0:{PORT + 1}"]], "a killed target is shown")
 
     def boot_disk(self):
         """A disk of 4 MiB with the boot sector and random octets after it."""

@@ -121,6 +121,7 @@ int open_srp() {
     return refuse(url.error().reason);
   }
   the_export.srp.initiator = the_export.options.initiator;
+  the_export.srp.answers_status = true;
   the_export.srp.fast_fail_seconds = the_export.options.fast_fail_seconds;
   auto path = std::make_unique<srp::SessionPath>(
       *url, the_export.srp, [](const std::string& text) { nbdkit_debug("%s", text.c_str()); });

@@ -49,6 +49,9 @@ class InitiatorLink final : public weft::srp::InitiatorConnection, public weft::
   [[nodiscard]] BufferPool& buffers() { return *buffers_; }
   [[nodiscard]] Guid device_guid() { return host_->device().attributes().node_guid; }
 
+  /// The target's address, for people.
+  [[nodiscard]] std::string where() const;
+
   /// From now on disconnect() lets what was sent go first, in bounds: for an SRP_I_LOGOUT. The loop
   /// goes on meanwhile, so nothing else may be asked of the session.
   void linger() { lingers_ = true; }
@@ -67,7 +70,6 @@ class InitiatorLink final : public weft::srp::InitiatorConnection, public weft::
   InitiatorLink(TargetUrl target, InitiatorLinkClient& client);
   [[nodiscard]] Result<void> begin(Attempt& attempt);
   [[nodiscard]] Result<void> begin_natively(Attempt& attempt);
-  [[nodiscard]] std::string where() const;
   [[nodiscard]] Result<void> go_on(Attempt& attempt);
   void handle_cm(Attempt& attempt, const core::RdmaCmEvent& event);
   void refuse(Attempt& attempt, ByteSpan login_rej, const std::string& reason);

@@ -1,9 +1,11 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "programs/control/on_host.h"
 #include "programs/iscsi/target_command.h"
 #include "programs/srp/attach_command.h"
 #include "programs/srp/boot_command.h"
+#include "programs/srp/status_command.h"
 #include "programs/srp/target_command.h"
 
 int main(int count, char** arguments) {
@@ -18,10 +20,19 @@ int main(int count, char** arguments) {
   const CLI::App& attach = program::add_attach_command(app, attached);
   program::BootOptions booted;
   const CLI::App& boot = program::add_boot_command(app, booted);
+  program::StatusOptions asked;
+  const CLI::App& status = program::add_status_command(app, asked);
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : weft::programs::iscsi::kWrongUsage;
+  }
+  if (!asked.host.empty()) {
+    return weft::programs::run_on_host(asked.host, asked.fabric,
+                                       weft::programs::without_host(count, arguments));
+  }
+  if (status.parsed()) {
+    return program::run_status(asked);
   }
   if (boot.parsed()) {
     return program::run_boot(booted);

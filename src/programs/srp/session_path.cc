@@ -1,6 +1,7 @@
 #include "programs/srp/session_path.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -69,6 +70,7 @@ SessionPath::~SessionPath() {
   }
   asio::post(loop_, [this] {
     timer_.cancel();
+    status_.reset();
     if (session_ != nullptr) {
       link_->linger();
       session_->stop(os::now());
@@ -124,9 +126,37 @@ Result<void> SessionPath::start() {
                                 .reconnect_delay = kReconnectDelay,
                                 .fast_io_fail = Duration::seconds(options_.fast_fail_seconds),
                                 .dev_loss = Duration::seconds(options_.dev_loss_seconds)});
+  if (options_.answers_status) {
+    auto status = StatusSocket::open(loop_, "attach", [this] { return to_json(report()); });
+    if (status) {
+      status_ = *std::move(status);
+    } else {
+      log_(status.error().reason);  // on a machine that is no simulated host, nobody asks
+    }
+  }
   session_->start(os::now());
   settle();
   return {};
+}
+
+AttachReport SessionPath::report() {
+  const std::lock_guard lock{mutex_};
+  return {
+      .pid = getpid(),
+      .lun = target_.lun,
+      .initiators = {initiator_},
+      .commands = next_call_.load(std::memory_order_relaxed) - 1,
+      .paths = {{.where = link_->where(),
+                 .target = target_.port_id,
+                 .state = state_,
+                 .is_in_use = state_ == PathState::Live,
+                 .credits = session_->credits(),
+                 .outstanding = session_->outstanding(),
+                 .queued = session_->queued(),
+                 .logins = logins_,
+                 .losses = losses_,
+                 .last_failure = reason_}}
+  };
 }
 
 void SessionPath::act(std::function<void(Instant)> act) {
@@ -161,6 +191,8 @@ void SessionPath::say(const std::string& reason) {
 }
 
 void SessionPath::handle_path_state(PathState state) {
+  logins_ += state == PathState::Live ? 1 : 0;
+  losses_ += state == PathState::Blocked ? 1 : 0;
   {
     const std::lock_guard lock{mutex_};
     state_ = state;

@@ -17,6 +17,8 @@
 #include "base/result.h"
 #include "programs/disk/disk_path.h"
 #include "programs/srp/initiator_link.h"
+#include "programs/srp/status_report.h"
+#include "programs/srp/status_socket.h"
 #include "programs/srp/target_url.h"
 #include "ulp/srp/session.h"
 
@@ -29,6 +31,7 @@ struct PathOptions {
   unsigned fast_fail_seconds{30};
   unsigned dev_loss_seconds{600};
   unsigned timeout_seconds{30};  ///< until a command is aborted
+  bool answers_status{};         ///< `weft srp status` shows it
   bool no_immediate_data{};      ///< all data by RDMA of the target, as SRP revision 16a has it
 };
 
@@ -56,6 +59,7 @@ class SessionPath final : public disk::DiskPath,
   void act(std::function<void(Instant)> act);
   void settle();
   void say(const std::string& reason);
+  [[nodiscard]] AttachReport report();
   [[nodiscard]] disk::DiskAnswer answer_of(Call& call, const disk::DiskCommand& command);
 
   void handle_outcome(std::uint64_t id, const weft::srp::Outcome& outcome) override;
@@ -77,6 +81,9 @@ class SessionPath final : public disk::DiskPath,
   std::unique_ptr<InitiatorLink> link_;
   std::unique_ptr<weft::srp::Session> session_;
   std::map<std::uint64_t, Call*> calls_;
+  std::unique_ptr<StatusSocket> status_;
+  std::uint64_t logins_{};
+  std::uint64_t losses_{};
 
   std::atomic<std::uint64_t> next_call_{1};
   std::thread thread_;

@@ -102,6 +102,23 @@ Result<void> TargetNode::add_unit(asio::io_context& loop, iscsi::WorkerPool& wor
   return added ? Result<void>{} : std::unexpected(added.error());
 }
 
+TargetStatus TargetNode::status() const {
+  TargetStatus status{.id = port_id(),
+                      .units = {},
+                      .channels = target_.channel_status(),
+                      .counters = target_.counters()};
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    const iscsi::UnitConfiguration& unit = configuration_.units[i];
+    const scsi::BlockGeometry geometry = devices_[i]->geometry();
+    status.units.push_back({.lun = unit.lun,
+                            .disk = unit.path.empty() ? "ram" : unit.path,
+                            .bytes = geometry.blocks * geometry.block_bytes,
+                            .block_bytes = geometry.block_bytes,
+                            .read_only = unit.read_only});
+  }
+  return status;
+}
+
 Result<void> TargetNode::change(const iscsi::TargetConfiguration& target) {
   auto names = names_of(target, guid_of(port_id()));
   if (!names) {

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "programs/iscsi/configuration.h"
 #include "programs/iscsi/file_device.h"
+#include "programs/srp/status_report.h"
 #include "programs/srp/target_names.h"
 #include "scsi/target.h"
 #include "ulp/srp/target.h"
@@ -30,6 +31,8 @@ class TargetNode {
   [[nodiscard]] const wire::SrpPortId& port_id() const { return names_.port_id; }
   [[nodiscard]] const weft::srp::PortOptions& options() const { return options_; }
   [[nodiscard]] weft::srp::Target& target() { return target_; }
+
+  [[nodiscard]] TargetStatus status() const;
 
   /// Another list of who may log in: sessions that it does not allow end.
   Result<void> change(const iscsi::TargetConfiguration& target);

@@ -1,6 +1,7 @@
 #include "programs/srp/target_service.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -73,6 +74,9 @@ Result<void> TargetService::open(const iscsi::Configuration& configuration,
     management_->refresh_port(std::string{host_->device().name()}, port);
   }
   device_events_ = std::make_unique<DeviceEvents>(*this);
+  if (auto status = StatusSocket::open(loop_, "target", [this] { return to_json(report()); })) {
+    status_ = *std::move(status);
+  }  // else: on a machine that is no simulated host, nobody asks
   signals_.add(SIGTERM);
   signals_.add(SIGINT);
   signals_.add(SIGHUP);
@@ -84,6 +88,7 @@ TargetService::~TargetService() {
   if (host_ == nullptr) {
     return;
   }
+  status_.reset();
   device_events_.reset();
   management_.reset();
   listeners_.clear();
@@ -183,6 +188,18 @@ void TargetService::tell_management() {
     }
   }
   management_->set_agent(std::move(agent));
+}
+
+TargetReport TargetService::report() const {
+  TargetReport report{.pid = getpid(),
+                      .device = std::string{host_->device().name()},
+                      .service_id = service_id_,
+                      .portals = addresses_,
+                      .targets = {}};
+  for (const auto& [id, node] : nodes_) {
+    report.targets.push_back(node->status());
+  }
+  return report;
 }
 
 Result<void> TargetService::listen(const std::string& portal) {

@@ -20,6 +20,8 @@
 #include "programs/iscsi/file_device.h"
 #include "programs/rdma/host.h"
 #include "programs/srp/device_management.h"
+#include "programs/srp/status_report.h"
+#include "programs/srp/status_socket.h"
 #include "programs/srp/target_events.h"
 #include "programs/srp/target_link.h"
 #include "programs/srp/target_node.h"
@@ -80,6 +82,7 @@ class TargetService final : private core::RdmaCmHandler {
   [[nodiscard]] TargetNode* node_of(const weft::srp::LoginRequest& request);
   void collect();
   void tell_management();
+  [[nodiscard]] TargetReport report() const;
   void handle_device_event(const core::Event& event);
   void await_signal();
   void reload();
@@ -104,6 +107,7 @@ class TargetService final : private core::RdmaCmHandler {
   std::uint64_t service_id_{};  // that device management tells
   std::unique_ptr<DeviceManagement> management_;
   std::unique_ptr<DeviceEvents> device_events_;
+  std::unique_ptr<StatusSocket> status_;
 };
 
 }  // namespace weft::programs::srp

@@ -10,6 +10,21 @@
 
 namespace weft::srp {
 
+ChannelCounters& ChannelCounters::operator+=(const ChannelCounters& other) {
+  commands += other.commands;
+  responses += other.responses;
+  refused_descriptors += other.refused_descriptors;
+  violations += other.violations;
+  failed_reads += other.failed_reads;
+  reads += other.reads;
+  read_bytes += other.read_bytes;
+  writes += other.writes;
+  written_bytes += other.written_bytes;
+  aborts += other.aborts;
+  resets += other.resets;
+  return *this;
+}
+
 Channel::Channel(ChannelOwner& owner, ChannelId id, TargetConnection& connection,
                  scsi::Target& target, scsi::NexusId nexus, const ChannelOptions& options)
     : owner_(owner),

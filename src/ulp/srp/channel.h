@@ -61,6 +61,16 @@ struct ChannelCounters {
   std::uint64_t refused_descriptors{};
   std::uint64_t violations{};  ///< of the protocol by the initiator, each of which ends the channel
   std::uint64_t failed_reads{};  ///< of commands' data
+  // Of commands that ended in GOOD; one with data both ways is of both kinds.
+  std::uint64_t reads{};          ///< with data for the initiator
+  std::uint64_t read_bytes{};     ///< that it was sent
+  std::uint64_t writes{};         ///< with data of the initiator
+  std::uint64_t written_bytes{};  ///< that were used
+  std::uint64_t aborts{};         ///< ABORT TASK, ABORT TASK SET and CLEAR TASK SET that came
+  std::uint64_t resets{};         ///< LOGICAL UNIT RESET that came
+
+  ChannelCounters& operator+=(const ChannelCounters& other);
+  bool operator==(const ChannelCounters&) const = default;
 };
 
 class Channel final : private scsi::CommandClient {
@@ -125,6 +135,7 @@ class Channel final : private scsi::CommandClient {
   void fetch(Slot& slot);
   [[nodiscard]] bool post_next_read(Slot& slot);
   void execute(Slot& slot);
+  void count_data(const Slot& slot, const scsi::Completion& completion);
   void handle_completion(scsi::Command& command, const scsi::Completion& completion) override;
   void respond(Slot& slot, const scsi::Completion& completion);
   void refuse(Slot& slot, scsi::SenseKey key, scsi::SenseCode code);

@@ -171,12 +171,31 @@ void Channel::execute(Slot& slot) {
   target_.submit(slot.command);
 }
 
+/// The residual is of data-in where there is any, as in the response.
+void Channel::count_data(const Slot& slot, const scsi::Completion& completion) {
+  if (completion.status != scsi::Status::Good) {
+    return;
+  }
+  if (!slot.data_in.empty()) {
+    ++counters_.reads;
+    counters_.read_bytes += completion.data_in_bytes;
+  }
+  if (!slot.data_out.empty()) {
+    const auto bytes = static_cast<std::int64_t>(slot.data_out.size());
+    const std::int64_t unused = slot.data_in.empty() ? completion.residual : 0;
+    ++counters_.writes;
+    counters_.written_bytes +=
+        static_cast<std::uint64_t>(bytes - std::clamp<std::int64_t>(unused, 0, bytes));
+  }
+}
+
 void Channel::handle_completion(scsi::Command& command, const scsi::Completion& completion) {
   const auto found =
       std::ranges::find_if(slots_, [&](const auto& slot) { return &slot->command == &command; });
   WEFT_ASSERT(found != slots_.end(), "commands are in slots");
   Slot& slot = **found;
   if (completion.has_status) {
+    count_data(slot, completion);
     respond(slot, completion);
   } else {
     finish(slot, CommandEvent::Drop);

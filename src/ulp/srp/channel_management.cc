@@ -63,6 +63,11 @@ void Channel::handle_task_management(Slot& slot, const wire::SrpTskMgmt& request
     respond_management(slot, SrpResponseCode::NotSupported);
     return;
   }
+  if (request.function == SrpTaskFunction::LogicalUnitReset) {
+    ++counters_.resets;
+  } else if (request.function != SrpTaskFunction::ClearAca) {
+    ++counters_.aborts;
+  }
   const auto pending = std::make_shared<PendingManagement>(
       PendingManagement{.waits_for = 1, .channel = this, .slot = slot.index});
   switch (request.function) {

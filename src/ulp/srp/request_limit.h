@@ -51,6 +51,7 @@ class RequestLimit {
   [[nodiscard]] std::int32_t owed() const {
     return std::max<std::int32_t>(0, limit_ - outstanding_ - available_);
   }
+  [[nodiscard]] std::int32_t limit() const { return limit_; }
   [[nodiscard]] std::int32_t available() const { return available_; }
   [[nodiscard]] std::int32_t outstanding() const { return outstanding_; }
 

@@ -166,7 +166,13 @@ Channel* Target::channel(ChannelId id) {
 }
 
 void Target::collect() {
-  std::erase_if(channels_, [](const auto& one) { return one.second.channel->is_released(); });
+  std::erase_if(channels_, [this](const auto& one) {
+    const bool is_over = one.second.channel->is_released();
+    if (is_over) {
+      counters_.channels += one.second.channel->counters();
+    }
+    return is_over;
+  });
 }
 
 std::size_t Target::channels_of(const std::string& port) const {
@@ -183,6 +189,32 @@ std::vector<ChannelId> Target::channel_ids() const {
     }
   }
   return ids;
+}
+
+std::vector<ChannelStatus> Target::channel_status() const {
+  std::vector<ChannelStatus> all;
+  for (const auto& [id, session] : channels_) {
+    const Channel& channel = *session.channel;
+    if (!channel.is_released()) {
+      all.push_back({.id = id,
+                     .initiator = session.initiator,
+                     .state = channel.state(),
+                     .limit = channel.request_limit().limit(),
+                     .credits = channel.request_limit().available(),
+                     .outstanding = channel.request_limit().outstanding(),
+                     .waiting = channel.waiting(),
+                     .counters = channel.counters()});
+    }
+  }
+  return all;
+}
+
+TargetCounters Target::counters() const {
+  TargetCounters sum = counters_;
+  for (const auto& [id, session] : channels_) {
+    sum.channels += session.channel->counters();
+  }
+  return sum;
 }
 
 void Target::check_invariants() const {

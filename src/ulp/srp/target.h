@@ -52,6 +52,25 @@ struct LoginRequest {
 /// The target port that a login names; none: it is no login.
 [[nodiscard]] std::optional<wire::SrpPortId> target_of(const LoginRequest& request);
 
+/// What an administrator is shown of a channel.
+struct ChannelStatus {
+  ChannelId id{};
+  Initiator initiator{};
+  ChannelState state{};
+  std::int32_t limit{};        ///< credits that it is to have
+  std::int32_t credits{};      ///< that the initiator has
+  std::int32_t outstanding{};  ///< requests that have come and not ended
+  std::size_t waiting{};       ///< of these, for the RTU or for a slot
+  ChannelCounters counters{};
+};
+
+/// What a target has seen since it began, of channels that have ended, too.
+struct TargetCounters {
+  std::uint64_t logins{};  ///< that were taken
+  std::map<wire::SrpLoginRejReason, std::uint64_t> refusals{};
+  ChannelCounters channels{};
+};
+
 class Target final : private ChannelOwner {
  public:
   /// The SCSI target must have the ports, and outlive this one.
@@ -85,6 +104,9 @@ class Target final : private ChannelOwner {
   [[nodiscard]] std::size_t channels() const { return channels_.size(); }
   [[nodiscard]] std::size_t channels_of(const std::string& port) const;
   [[nodiscard]] std::vector<ChannelId> channel_ids() const;
+  /// Of those that are not released, in the order of their logins.
+  [[nodiscard]] std::vector<ChannelStatus> channel_status() const;
+  [[nodiscard]] TargetCounters counters() const;
   void check_invariants() const;
 
  private:
@@ -130,6 +152,7 @@ class Target final : private ChannelOwner {
   std::map<ChannelId, Session> channels_;
   std::vector<Waiter> waiters_;
   std::uint64_t next_channel_{1};
+  TargetCounters counters_;  // of channels: those that are collected
 };
 
 }  // namespace weft::srp

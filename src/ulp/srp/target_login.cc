@@ -98,6 +98,7 @@ std::expected<ChannelId, Reason> Target::log_in(const std::string& port_name,
                               .supported_formats = kSupportedFormats};
   const auto reject = [&](Reason reason) {
     rejection.reason = reason;
+    ++counters_.refusals[reason];
     by->reject(wire::pack(rejection));
     return std::unexpected(reason);
   };
@@ -145,6 +146,7 @@ ChannelId Target::open_channel(const Port& port, const wire::SrpLoginReq& login,
     predecessors = end_predecessors(limits.name, login);
   }
   const ChannelId id{next_channel_++};
+  ++counters_.logins;
   static_assert(wire::kSizeOf<wire::SrpRsp> + scsi::SenseData::kMaxBytes <= kMinRequestIu,
                 "the shortest response that an initiator receives has room for any sense data");
   const std::uint32_t max_target_iu = std::max<std::uint32_t>(

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -169,6 +170,88 @@ TEST(SrpTarget, AHundredBusySessionsEndTogether) {  // T-SRPT-10
   bench.settle();
   EXPECT_EQ(bench.target.channels(), 0U);
   EXPECT_EQ(bench.disk.target.nexuses(), 0U);
+}
+
+/// A READ or WRITE of blocks, by one direct descriptor.
+[[nodiscard]] wire::SrpCommandUnit transfer(TargetBench& bench, std::uint64_t tag,
+                                            std::uint8_t operation, std::size_t blocks) {
+  auto unit = TargetBench::command(tag, cdb10(operation, 0, blocks));
+  const std::size_t bytes = blocks * 512;
+  const Segment buffer = bench.memory.allocate(bytes);
+  wire::SrpDataBuffer& data = operation == 0x28 ? unit.data_in : unit.data_out;
+  data = {.format = wire::SrpBufferFormat::Direct, .descriptors = {buffer}, .length = bytes};
+  return unit;
+}
+
+TEST(SrpTarget, CountsWhatItsChannelsDidAlsoWhenTheyHaveEnded) {
+  TargetBench bench;
+  const auto login = bench.connect();
+  const ChannelCounters before = bench.channel(login).counters();
+  bench.request(login, transfer(bench, 1, 0x2A, 4));
+  bench.request(login, transfer(bench, 2, 0x28, 2));
+  bench.request(login, transfer(bench, 3, 0x28, 1));
+  bench.settle();
+  auto beyond = transfer(bench, 4, 0x28, 1);
+  beyond.header.cdb[2] = std::byte{0x7F};  // an LBA that the disk does not have
+  bench.request(login, beyond);
+  bench.settle();
+  bench.manage(login, wire::SrpTaskFunction::AbortTask, 5, 1);
+  bench.manage(login, wire::SrpTaskFunction::AbortTaskSet, 6);
+  bench.manage(login, wire::SrpTaskFunction::LogicalUnitReset, 7);
+  bench.manage(login, wire::SrpTaskFunction::ClearAca, 8);
+  bench.settle();
+  const ChannelCounters counters = bench.channel(login).counters();
+  EXPECT_EQ(counters.commands - before.commands, 8U);
+  EXPECT_EQ(counters.reads, 2U) << "what failed is none";
+  EXPECT_EQ(counters.read_bytes, 3 * 512U);
+  EXPECT_EQ(counters.writes, 1U);
+  EXPECT_EQ(counters.written_bytes, 4 * 512U);
+  EXPECT_EQ(counters.aborts, 2U);
+  EXPECT_EQ(counters.resets, 1U);
+
+  const auto other = bench.connect(TargetBench::login_req(2));
+  bench.request(other, transfer(bench, 1, 0x28, 1));
+  bench.settle();
+  bench.channel(login).close();
+  bench.settle();
+  ASSERT_EQ(bench.target.channels(), 1U);
+  const TargetCounters sum = bench.target.counters();
+  EXPECT_EQ(sum.channels.reads, bench.channel(other).counters().reads + 2);
+  EXPECT_EQ(sum.channels.written_bytes, 4 * 512U);
+  EXPECT_EQ(sum.logins, 2U);
+  EXPECT_TRUE(sum.refusals.empty());
+
+  auto wrong = TargetBench::login_req(3);
+  wrong.target_port_id[0] = std::byte{1};
+  std::ignore = bench.log_in(wrong);
+  std::ignore = bench.log_in(wrong);
+  EXPECT_EQ(bench.target.counters().refusals,
+            (std::map<Reason, std::uint64_t>{{Reason::UnableToAssociateChannel, 2}}));
+  EXPECT_EQ(bench.target.counters().logins, 2U);
+}
+
+TEST(SrpTarget, ShowsWhoIsLoggedInWithCreditsAndWhatIsUnderWay) {
+  TargetBench bench;
+  const auto login = bench.connect();
+  bench.disk.device.holds = true;
+  bench.request(login, transfer(bench, 1, 0x28, 1));
+  const auto waiting = bench.log_in(TargetBench::login_req(2));  // no RTU yet
+  bench.request(waiting, transfer(bench, 1, 0x28, 1));
+  const auto all = bench.target.channel_status();
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].initiator.port_id, testing::port_id(1));
+  EXPECT_EQ(all[0].state, ChannelState::Live);
+  EXPECT_EQ(all[0].limit, 8);
+  EXPECT_EQ(all[0].credits, 7);
+  EXPECT_EQ(all[0].outstanding, 1);
+  EXPECT_EQ(all[0].waiting, 0U);
+  EXPECT_EQ(all[1].initiator.port_id, testing::port_id(2));
+  EXPECT_EQ(all[1].state, ChannelState::Connecting);
+  EXPECT_EQ(all[1].waiting, 1U);
+  bench.disk.device.release();
+  bench.channel(waiting).close();
+  bench.settle();
+  EXPECT_EQ(bench.target.channel_status().size(), 1U);
 }
 
 TEST(SrpTarget, PortsAreFoundByNameAndCheckedFirst) {
