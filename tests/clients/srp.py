@@ -9,12 +9,15 @@ import hashlib
 import json
 import os
 import pathlib
+import queue
 import re
 import shlex
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -287,6 +290,84 @@ class Srp(unittest.TestCase):
                 self.assertRegex(listed[0], expected)
             target.kill()
             self.until(lambda: not self.found("ibsrpdm", "-c"), "a killed target is found")
+
+    def discover(self, *arguments):
+        """What `weft srp discover` says on the other host."""
+        done = subprocess.run([self.fabric.weft, "exec", CLIENT, "--", *namespaces.preloaded([self.fabric.weft, "srp", "discover", *arguments])],
+                              capture_output=True, text=True, timeout=SECONDS, check=False, env=self.fabric.environment(), stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_discovery_reads_unit_controller_and_services_to_the_octet(self):
+        """T-SRPT-1: by our tool, octet for octet as IBTA vol 1 16.3.3 has it, and beside ibsrpdm and srp_daemon."""
+        config = pathlib.Path(self.folder) / "srp.toml"
+        names = [1, 2, 3, 4, 5]
+        config.write_text("".join(f'[[target]]\nname = "{name}"\n[[target.lun]]\nram = "1M"\n' for name in names), encoding="utf-8")
+        child = self.fabric.start(SERVER, [self.fabric.weft, "srp", "target", "--portal", f"{weft_clients.address_of(SERVER)}:{PORT}", "--config", str(config)])
+        self.addCleanup(lambda: (weft_clients.end(child), child.stdout.close()))
+        said = ""
+        while "listening on" not in said:
+            line = child.stdout.readline()
+            self.assertTrue(line, said)
+            said += line
+        self.until(lambda: self.discover("-c"), "nothing is found")
+        [port] = json.loads(self.discover("--json"))
+        guid = re.search(r"target 0x[0-9a-f]{16}([0-9a-f]{16})", said).group(1)
+        self.assertIn(SERVER, port["node"])
+        self.assertIn(port["lid"], [int(entry["lid"], 0) if isinstance(entry["lid"], str) else entry["lid"] for entry in self.fabric.ports() if entry["node"] == SERVER])
+        service_id = 0x13F0000 | PORT
+        read = {(entry["attribute"], entry["modifier"]): bytes.fromhex(entry["octets"]) for entry in port["attributes"]}
+        self.assertEqual(set(read), {(0x10, 0), (0x11, 1), (0x12, 0x1_03_00), (0x12, 0x1_04_04)})
+        self.assertEqual(read[0x10, 0], bytes([0, 1, 16, 0, 0x10]) + bytes(192 - 5))
+        profile = read[0x11, 1]
+        self.assertEqual(profile[:8].hex(), guid)
+        vendor, device, version = struct.unpack(">IIH", profile[8:18])
+        self.assertEqual((vendor, device, version), (port["controllers"][0]["vendor_id"], port["controllers"][0]["device_id"], port["controllers"][0]["device_version"]))
+        self.assertNotEqual((vendor, device), (0, 0))
+        expected = struct.pack(">IIH2xIIHHHHHHHxBIIBBB9x", vendor, device, version, vendor, 0, 0x0100, 0x609E, 0x0108, 1, 0, 0xFFFF, 128, 4, 8260, 1 << 20, 0x2B, 0, len(names))
+        self.assertEqual(profile[8:].hex(), (expected + b"Weft SRP target".ljust(64, b"\0")).ljust(192 - 8, b"\0").hex())
+        entries = b"".join(f"SRP.T10:{name:016x}".encode().ljust(40, b"\0") + service_id.to_bytes(8, "big") for name in names)
+        self.assertEqual(read[0x12, 0x1_03_00] + read[0x12, 0x1_04_04], entries.ljust(2 * 192, b"\0"))
+        lines = self.discover("-c").splitlines()
+        self.assertEqual(len(lines), len(names))
+        for command in (("ibsrpdm", "-c"), ("srp_daemon", "-o", "-c")):
+            self.assertEqual(sorted(self.found(*command)), sorted(lines))
+        self.assertEqual(port["targets"], lines)
+        text = self.discover()
+        for words in (f"controller {guid} in slot 1: Weft SRP target\n", "class 0x0100, subclass 0x609e, protocol 0x0108 version 1", *lines):
+            self.assertIn(words, text)
+        with self.attached(lines[4]) as attached:
+            self.good(attached, "read 0 4k")
+        # What Debian's tool reads of the same, in its own words.
+        done = subprocess.run([self.fabric.weft, "exec", "--ns", CLIENT, "--", *namespaces.preloaded(["ibsrpdm"])], capture_output=True, text=True,
+                              timeout=SECONDS, check=False, env=self.fabric.environment(), stdin=subprocess.DEVNULL)
+        for words in (guid, "Weft SRP target", f"vendor ID: {vendor:06x}", f"device ID: {device:06x}", f"service entries: {len(names)}", f"SRP.T10:{5:016x}"):
+            self.assertIn(words, done.stdout)
+
+    def test_discovery_waits_for_targets_by_notices_of_the_subnet_manager(self):
+        watcher = subprocess.Popen([self.fabric.weft, "exec", CLIENT, "--", *namespaces.preloaded([self.fabric.weft, "srp", "discover", "--watch", "--interval", "3600"])],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.fabric.environment(), start_new_session=True)
+        self.addCleanup(lambda: (weft_clients.end(watcher), watcher.stdout.close()))
+        lines = queue.Queue()
+        threading.Thread(target=lambda: [lines.put(line) for line in watcher.stdout], daemon=True).start()
+        self.assertIn("waits for notices", lines.get(timeout=READY_SECONDS))
+        with Target(self.fabric, "--lun", "ram:1M", "--name", "5") as target:
+            self.assertRegex(lines.get(timeout=READY_SECONDS), rf"^\+ id_ext=0000000000000005,ioc_guid={target.identifier[16:]},dgid=fe80[0-9a-f]+,pkey=ffff,service_id=")
+            target.kill()
+            self.assertTrue(lines.get(timeout=READY_SECONDS).startswith("- id_ext=0000000000000005,"))
+        with Target(self.fabric, "--lun", "ram:1M", "--name", "6"):
+            self.assertTrue(lines.get(timeout=READY_SECONDS).startswith("+ id_ext=0000000000000006,"))
+            self.fabric.run("link", "down", SERVER)
+            self.assertTrue(lines.get(timeout=READY_SECONDS).startswith("- id_ext=0000000000000006,"))
+            self.fabric.run("link", "up", SERVER)
+            self.assertTrue(lines.get(timeout=READY_SECONDS).startswith("+ id_ext=0000000000000006,"))
+        # Of a port one program has the reports; the next one asks at an interval.
+        second = subprocess.Popen([self.fabric.weft, "exec", CLIENT, "--", *namespaces.preloaded([self.fabric.weft, "srp", "discover", "--watch", "--interval", "1"])],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.fabric.environment(), start_new_session=True)
+        self.addCleanup(lambda: (weft_clients.end(second), second.stdout.close()))
+        self.assertIn("asks every 1 s, since no notices are to be had", second.stdout.readline())
+        with Target(self.fabric, "--lun", "ram:1M", "--name", "7"):
+            self.assertTrue(second.stdout.readline().startswith("+ id_ext=0000000000000007,"))
 
     def test_the_line_that_ibsrpdm_prints_logs_in(self):
         """By its service ID, without RDMA-CM's header in the REQ, as by IB CM."""

@@ -5,6 +5,7 @@
 #include "programs/iscsi/target_command.h"
 #include "programs/srp/attach_command.h"
 #include "programs/srp/boot_command.h"
+#include "programs/srp/discover_command.h"
 #include "programs/srp/status_command.h"
 #include "programs/srp/target_command.h"
 
@@ -22,17 +23,23 @@ int main(int count, char** arguments) {
   const CLI::App& boot = program::add_boot_command(app, booted);
   program::StatusOptions asked;
   const CLI::App& status = program::add_status_command(app, asked);
+  program::DiscoverOptions wanted;
+  const CLI::App& discover = program::add_discover_command(app, wanted);
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : weft::programs::iscsi::kWrongUsage;
   }
-  if (!asked.host.empty()) {
-    return weft::programs::run_on_host(asked.host, asked.fabric,
+  const std::string& host = status.parsed() ? asked.host : wanted.host;
+  if (!host.empty()) {
+    return weft::programs::run_on_host(host, status.parsed() ? asked.fabric : wanted.fabric,
                                        weft::programs::without_host(count, arguments));
   }
   if (status.parsed()) {
     return program::run_status(asked);
+  }
+  if (discover.parsed()) {
+    return program::run_discover(wanted);
   }
   if (boot.parsed()) {
     return program::run_boot(booted);

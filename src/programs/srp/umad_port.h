@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "programs/srp/umad_library.h"
 #include "wire/srp/device_management.h"
 
 namespace weft::programs::srp {
@@ -30,8 +31,9 @@ class UmadPort {
   void answer(const wire::DevMgtMad& response);
 
  private:
-  explicit UmadPort(int port) : port_(port) {}
+  UmadPort(const UmadLibrary& library, int port) : library_(library), port_(port) {}
 
+  const UmadLibrary& library_;
   int port_{-1};
   int agent_{-1};
   std::vector<std::byte> buffer_;  // with the address that it came from

@@ -15,17 +15,6 @@ namespace {
 constexpr std::string_view kServicePrefix = "SRP.T10:";
 constexpr std::size_t kMaxTargets = 1024;  // policy: of one port
 
-[[nodiscard]] std::string text_of(ByteSpan octets) {
-  std::string text;
-  for (const std::byte octet : octets) {
-    if (octet == std::byte{}) {
-      break;
-    }
-    text += static_cast<char>(octet);
-  }
-  return text;
-}
-
 /// The identifier extension in the name of an SRP service.
 [[nodiscard]] std::optional<std::uint64_t> id_extension(ByteSpan name) {
   const std::string text = text_of(name);
@@ -57,6 +46,17 @@ template <wire::WireType T>
 }
 
 }  // namespace
+
+std::string text_of(ByteSpan octets) {
+  std::string text;
+  for (const std::byte octet : octets) {
+    if (octet == std::byte{}) {
+      break;
+    }
+    text += static_cast<char>(octet);
+  }
+  return text;
+}
 
 std::string connect_string(const FoundTarget& target, const Gid& dgid, PKey pkey) {
   std::string text = fmt::format(
@@ -107,6 +107,8 @@ Result<void> Discovery::handle_answer(const wire::DevMgtMad& answer) {
     }
     return {};
   }
+  attributes_.push_back(
+      {.attribute = asked.attribute_id, .modifier = asked.attribute_modifier, .data = answer.data});
   switch (asked.attribute_id) {
     case wire::kAttributeIoUnitInfo:
       read_unit(data_of<wire::IoUnitInfo>(answer));
@@ -124,6 +126,7 @@ Result<void> Discovery::handle_answer(const wire::DevMgtMad& answer) {
 }
 
 void Discovery::read_unit(const wire::IoUnitInfo& unit) {
+  unit_ = unit;
   for (std::uint16_t slot = 1; slot <= unit.max_controllers; ++slot) {
     if (unit.controller_list[slot - 1U] == wire::IocSlot::Present) {
       ask(wire::kAttributeIoControllerProfile, slot);
@@ -133,10 +136,10 @@ void Discovery::read_unit(const wire::IoUnitInfo& unit) {
 
 /// Services of a controller are asked for next, before another controller's profile.
 void Discovery::read_profile(const wire::IoControllerProfile& profile, std::uint16_t slot) {
+  controllers_.push_back({.slot = slot, .profile = profile});
   if (!is_srp(profile)) {
     return;
   }
-  profile_ = profile;
   std::deque<wire::DevMgtMad> later;
   later.swap(requests_);
   for (unsigned low = 0; low < profile.service_entries; low += wire::ServiceEntries::kMost) {
@@ -153,15 +156,18 @@ void Discovery::read_profile(const wire::IoControllerProfile& profile, std::uint
 
 void Discovery::read_services(const wire::ServiceEntries& entries,
                               const wire::ServiceEntriesRange& range) {
+  FoundController& controller = controllers_.back();
+  const wire::IoControllerProfile& profile = controller.profile;
   for (std::size_t i = 0; i + range.low <= range.high && i < entries.entries.size(); ++i) {
+    controller.services.push_back(entries.entries[i]);
     const auto extension = id_extension(entries.entries[i].name);
     if (extension && targets_.size() < kMaxTargets) {
       targets_.push_back({.id_extension = *extension,
-                          .ioc_guid = profile_.ioc_guid,
+                          .ioc_guid = profile.ioc_guid,
                           .service_id = entries.entries[i].service_id,
-                          .io_class = profile_.io_class,
-                          .max_request_iu = profile_.send_message_size,
-                          .ioc_name = text_of(profile_.id_string)});
+                          .io_class = profile.io_class,
+                          .max_request_iu = profile.send_message_size,
+                          .ioc_name = text_of(profile.id_string)});
     }
   }
 }

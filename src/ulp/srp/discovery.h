@@ -3,12 +3,15 @@
 // How an initiator finds targets: the device management records of a port, one after the other
 // (R-SRPI-8). A caller sends what next_request() says and hands over the answers. Pure.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/identifiers.h"
 #include "base/keys.h"
 #include "base/result.h"
@@ -34,6 +37,23 @@ struct FoundTarget {
 /// The target port identifier of a login: extension and GUID, in the other order for revision 10.
 [[nodiscard]] std::array<std::byte, 16> target_port_id(const FoundTarget& target);
 
+/// An attribute as its agent sent it.
+struct ReadAttribute {
+  std::uint16_t attribute{};
+  std::uint32_t modifier{};
+  std::array<std::byte, 192> data{};
+};
+
+/// An I/O controller, of SRP or of something else.
+struct FoundController {
+  std::uint16_t slot{};
+  wire::IoControllerProfile profile{};
+  std::vector<wire::IocServiceEntry> services{};  ///< of SRP's only
+};
+
+/// The text in octets that zeroes fill up.
+[[nodiscard]] std::string text_of(ByteSpan octets);
+
 class Discovery {
  public:
   Discovery() { ask(wire::kAttributeIoUnitInfo, 0); }
@@ -44,6 +64,11 @@ class Discovery {
   /// I/O unit is an error.
   Result<void> handle_answer(const wire::DevMgtMad& answer);
   [[nodiscard]] const std::vector<FoundTarget>& targets() const { return targets_; }
+  /// None: it was not read.
+  [[nodiscard]] const std::optional<wire::IoUnitInfo>& unit() const { return unit_; }
+  [[nodiscard]] const std::vector<FoundController>& controllers() const { return controllers_; }
+  /// All that was read, in this order.
+  [[nodiscard]] const std::vector<ReadAttribute>& attributes() const { return attributes_; }
 
  private:
   void ask(std::uint16_t attribute, std::uint32_t modifier);
@@ -53,8 +78,10 @@ class Discovery {
 
   std::deque<wire::DevMgtMad> requests_;
   std::uint64_t next_transaction_{1};
-  wire::IoControllerProfile profile_{};  // whose services are being read
+  std::optional<wire::IoUnitInfo> unit_;
+  std::vector<FoundController> controllers_;  // the last one's services are being read
   std::vector<FoundTarget> targets_;
+  std::vector<ReadAttribute> attributes_;
 };
 
 }  // namespace weft::srp
