@@ -140,6 +140,12 @@ void print_target(std::string& text, const Json& process, const Json& target) {
   text += fmt::format("  listens on {}, and by service ID {}\n",
                       fmt::join(process.at("portals").get<std::vector<std::string>>(), ", "),
                       process.at("service_id").get<std::string>());
+  if (const Json& shared = process.at("srq"); !shared.is_null()) {
+    text += fmt::format("  shared receives: {} buffers, {} posted, few were left {} times\n",
+                        shared.at("buffers").get<std::uint64_t>(),
+                        shared.at("posted").get<std::uint64_t>(),
+                        shared.at("limit_events").get<std::uint64_t>());
+  }
   for (const Json& unit : target.at("units")) {
     text += fmt::format("  LUN {}: {}, {} octets in blocks of {}{}\n",
                         unit.at("lun").get<std::uint16_t>(), unit.at("disk").get<std::string>(),
@@ -192,7 +198,17 @@ std::string to_json(TargetReport report) {
     target.channels.resize(told);
     targets.push_back(json_of(target));
   }
+  Json shared;
+  if (report.shared) {
+    shared = {
+        {"buffers",      report.shared->buffers     },
+        {"posted",       report.shared->posted      },
+        {"limit_events", report.shared->limit_events},
+        {"errors",       report.shared->errors      }
+    };
+  }
   const Json whole = {
+      {"srq",        std::move(shared)                      },
       {"role",       "target"                               },
       {"pid",        report.pid                             },
       {"device",     report.device                          },

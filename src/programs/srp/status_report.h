@@ -6,12 +6,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/identifiers.h"
 #include "base/result.h"
+#include "ulp/iser/shared_receives.h"
 #include "ulp/srp/path_state.h"
 #include "ulp/srp/target.h"
 
@@ -39,6 +41,7 @@ struct TargetReport {
   std::uint64_t service_id{};          ///< by which device management says to log in
   std::vector<std::string> portals{};  ///< HOST:PORT
   std::vector<TargetStatus> targets{};
+  std::optional<weft::iser::SharedReceiveCounters> shared{};  ///< none: channels have their own
 };
 
 struct PathStatus {

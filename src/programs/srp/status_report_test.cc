@@ -39,21 +39,24 @@ using weft::srp::PathState;
                 {.lun = 1, .disk = "/a\"b", .bytes = 4096, .block_bytes = 4096, .read_only = true}},
       .channels = {channel(1, 7), channel(2, 8), channel(3, 7)},
       .counters = {.logins = 3,
-                   .refusals = {{wire::SrpLoginRejReason::ChannelLimitReached, 2}},
-                   .channels = {.commands = 30, .violations = 1}}
+                .refusals = {{wire::SrpLoginRejReason::ChannelLimitReached, 2}},
+                .channels = {.commands = 30, .violations = 1}}
   };
   target.channels[1].initiator.ip = *parse_ip_address("127.77.0.2");
   target.channels[0].initiator.gid = Gid{kDefaultGidPrefix, Guid{0xABCD}};
-  return {.pid = 42,
-          .device = "weft0",
-          .service_id = 0x13F'15B3,
-          .portals = {"127.77.0.1:5555", "127.77.0.1:5556"},
-          .targets = {std::move(target)}};
+  return {
+      .pid = 42,
+      .device = "weft0",
+      .service_id = 0x13F'15B3,
+      .portals = {"127.77.0.1:5555", "127.77.0.1:5556"},
+      .targets = {std::move(target)}
+  };
 }
 
 TEST(SrpStatusReport, ChannelsOfOneInitiatorAreOneSession) {
   const auto json = nlohmann::json::parse(to_json(report()));
   EXPECT_EQ(json["role"], "target");
+  EXPECT_TRUE(json["srq"].is_null());
   EXPECT_EQ(json["pid"], 42);
   EXPECT_EQ(json["service_id"], "00000000013f15b3");
   const auto& target = json["targets"][0];
@@ -87,6 +90,12 @@ TEST(SrpStatusReport, IsReadByPeople) {
             "  in all: 3 logins, 30 commands, 0 reads of 0 octets, 0 writes of 0 octets, 0 aborts, "
             "0 resets, 1 violations of the protocol\n"
             "  refused: 2 logins: RDMA channel limit reached\n");
+  TargetReport shares = report();
+  shares.shared =
+      weft::iser::SharedReceiveCounters{.buffers = 512, .posted = 500, .limit_events = 1};
+  EXPECT_NE(status_text(to_json(shares))
+                ->find("\n  shared receives: 512 buffers, 500 posted, few were left 1 times\n"),
+            std::string::npos);
   const AttachReport attached{.pid = 9,
                               .lun = 1,
                               .initiators = {port_id(7)},

@@ -32,6 +32,9 @@ CLI::App& add_target_command(CLI::App& app, TargetOptions& options) {
       ->needs("--lun");
   target.add_option("--config", options.configuration, "A TOML file; SIGHUP reads it again");
   target.add_option("--device", options.device, "The RDMA device; default: the first");
+  target.add_flag("--no-srq", options.no_srq,
+                  "Each channel has receive buffers of its own; default: all share some by an SRQ "
+                  "where the device has them");
   return target;
 }
 
@@ -78,7 +81,7 @@ int run_target(const TargetOptions& options) {
     fmt::print(stderr, "weft-srp: {}\n", configuration.error().reason);
     return iscsi::kWrongUsage;
   }
-  const auto service = TargetService::start(*configuration, options.device,
+  const auto service = TargetService::start(*configuration, options.device, !options.no_srq,
                                             [options] { return configuration_of(options); });
   if (!service) {
     fmt::print(stderr, "weft-srp: {}\n", service.error().reason);

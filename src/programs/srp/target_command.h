@@ -18,6 +18,7 @@ struct TargetOptions {
   std::vector<std::string> allowed{};
   std::string configuration{};
   std::string device{};
+  bool no_srq{};
 };
 
 /// Adds the command; `options` outlives the parsing.

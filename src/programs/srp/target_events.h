@@ -16,11 +16,13 @@ enum class TargetEventAction : std::uint8_t {
   RefreshPort,  ///< the port's management agent, if it could not be had before
   Establish,    ///< a packet came before the RTU: RDMA-CM is told (IBTA vol 1 §12.9.6)
   Close,        ///< the channel of that QP
+  LastReceive,  ///< the channel of that QP, which receives from an SRQ, can be drained
   Report,       ///< in the log: nothing here mends it
 };
 
 /// By verbs::AsyncEventType. That a port is down needs nothing: connections go on when it is back.
-/// What a device in error had under way completes with an error, which closes its channels.
+/// What a device in error had under way completes with an error, which closes its channels. Of an
+/// SRQ's own events, iser::SharedReceives is told (srpt_srq_event).
 inline constexpr auto kTargetEventActions = std::to_array<TargetEventAction>({
     TargetEventAction::Report,       // CqError
     TargetEventAction::Close,        // QpFatal
@@ -38,7 +40,7 @@ inline constexpr auto kTargetEventActions = std::to_array<TargetEventAction>({
     TargetEventAction::RefreshPort,  // SmChange
     TargetEventAction::Report,       // SrqError
     TargetEventAction::Ignore,       // SrqLimitReached
-    TargetEventAction::Close,        // QpLastWqeReached
+    TargetEventAction::LastReceive,  // QpLastWqeReached
     TargetEventAction::RefreshPort,  // ClientReregister
     TargetEventAction::RefreshPort,  // GidChange
     TargetEventAction::Ignore,       // WqFatal: a target has no work queues

@@ -31,7 +31,8 @@ TEST(SrpTargetEvents, ThoseThatChangeAPortRefreshIt) {  // R-SRPT-3
 TEST(SrpTargetEvents, OfAQpEstablishOrCloseItsChannel) {  // R-SRPT-3
   EXPECT_EQ(events_of(TargetEventAction::Establish), std::set{CommunicationEstablished});
   EXPECT_EQ(events_of(TargetEventAction::Close),
-            (std::set{QpFatal, QpRequestError, QpAccessError, QpLastWqeReached}));
+            (std::set{QpFatal, QpRequestError, QpAccessError}));
+  EXPECT_EQ(events_of(TargetEventAction::LastReceive), std::set{QpLastWqeReached});
 }
 
 }  // namespace

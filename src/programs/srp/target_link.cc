@@ -17,6 +17,8 @@ namespace {
 
 // Policy: an SRP_T_LOGOUT that has not gone by then does not go.
 constexpr Duration kLinger = Duration::seconds(1);
+// Policy: for a device that does not say when a QP takes no shared receive any more.
+constexpr Duration kLastReceivePatience = Duration::seconds(1);
 constexpr std::uint32_t kSignalInterval = 16;  // policy; what must be known is signalled anyway
 
 }  // namespace
@@ -35,13 +37,18 @@ TargetLink::TargetLink(core::Environment& environment, core::Pd& pd,
       linger_work_(environment, core::WorkContext::UnboundWorkQueue, 0, [this] { disconnect(); }),
       close_work_(environment, core::WorkContext::UnboundWorkQueue, 0,
                   [this] { tell([](weft::srp::Channel& channel) { channel.close(); }); }),
-      establish_work_(environment, core::WorkContext::UnboundWorkQueue, 0,
-                      [this] { establish(); }) {}
+      establish_work_(environment, core::WorkContext::UnboundWorkQueue, 0, [this] { establish(); }),
+      last_receive_work_(environment, core::WorkContext::UnboundWorkQueue, 0,
+                         [this] { handle_last_receive(); }),
+      patience_work_(environment, core::WorkContext::UnboundWorkQueue, 0,
+                     [this] { handle_last_receive(); }) {}
 
 TargetLink::~TargetLink() {
   linger_work_.cancel_and_wait();
   close_work_.cancel_and_wait();
   establish_work_.cancel_and_wait();
+  last_receive_work_.cancel_and_wait();
+  patience_work_.cancel_and_wait();
 }
 
 void TargetLink::bind(weft::srp::Target& target, weft::srp::ChannelId channel) {
@@ -69,6 +76,7 @@ Result<void> TargetLink::prepare() {
                                        {.send_depth = send_depth,
                                         .receive_depth = options_.receives,
                                         .signal_interval = kSignalInterval,
+                                        .shared = options_.shared,
                                         .caller = "srpt",
                                         .qp_event = handle_qp_event,
                                         .qp_context = this},
@@ -81,6 +89,9 @@ Result<void> TargetLink::prepare() {
     return used;
   }
   channel_ = *std::move(channel);
+  if (options_.shared != nullptr) {
+    return {};
+  }
   return channel_->open_ring(options_.receives, options_.max_initiator_iu);
 }
 
@@ -123,6 +134,17 @@ void TargetLink::fail() {
   }
   disconnect();
   channel_->drain();
+  if (options_.shared != nullptr) {
+    patience_work_.queue(kLastReceivePatience);
+  }
+}
+
+/// The QP is in error. No receive of its own is flushed, which would say so.
+void TargetLink::handle_last_receive() {
+  if (channel_ != nullptr) {
+    channel_->handle_last_receive();
+    tell([](weft::srp::Channel& channel) { channel.close(); });
+  }
 }
 
 void TargetLink::handle_cm(const core::RdmaCmEvent& event) {
@@ -162,6 +184,9 @@ void TargetLink::handle_qp_event(const core::Event& event, void* link) {
       break;
     case TargetEventAction::Close:
       self.close_work_.queue();
+      break;
+    case TargetEventAction::LastReceive:
+      self.last_receive_work_.queue();
       break;
     case TargetEventAction::Ignore:
     case TargetEventAction::RefreshPort:

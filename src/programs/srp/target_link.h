@@ -16,6 +16,7 @@
 #include "core/work.h"
 #include "programs/srp/loop_cm_id.h"
 #include "ulp/iser/channel.h"
+#include "ulp/iser/shared_receives.h"
 #include "ulp/srp/channel.h"
 #include "ulp/srp/target.h"
 #include "ulp/srp/target_connection.h"
@@ -25,8 +26,9 @@ namespace weft::programs::srp {
 struct TargetLinkOptions {
   std::uint32_t receives{};  ///< a power of two; a quarter of them may not be posted at a time
   std::uint32_t max_initiator_iu{};
-  std::uint32_t send_depth{1024};  ///< policy: work requests; what is beyond waits
-  std::uint8_t reads{4};           ///< RDMA READs under way at once, at most (R-SRPT-6)
+  std::uint32_t send_depth{1024};        ///< policy: work requests; what is beyond waits
+  weft::iser::SharedReceives* shared{};  ///< instead of receives of its own
+  std::uint8_t reads{4};                 ///< RDMA READs under way at once, at most (R-SRPT-6)
 };
 
 class TargetLink final : public weft::srp::TargetConnection, private weft::iser::ChannelClient {
@@ -70,6 +72,7 @@ class TargetLink final : public weft::srp::TargetConnection, private weft::iser:
   void handle_cm(const core::RdmaCmEvent& event);
   static void handle_qp_event(const core::Event& event, void* link);
   void establish();
+  void handle_last_receive();
   void disconnect();
   template <class Tell>
   void tell(Tell to);
@@ -94,6 +97,8 @@ class TargetLink final : public weft::srp::TargetConnection, private weft::iser:
   core::Work linger_work_;  // DREQ, when what was to be sent before it is not
   core::Work close_work_;   // what fails inside a call is told later
   core::Work establish_work_;
+  core::Work last_receive_work_;  // an event of the QP
+  core::Work patience_work_;      // as if that had come
 };
 
 }  // namespace weft::programs::srp

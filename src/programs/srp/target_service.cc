@@ -20,23 +20,27 @@ constexpr int kBacklog = 128;                              // policy
 constexpr Duration kLongestEnding = Duration::seconds(5);  // policy: an end takes milliseconds
 // Policy: twice the credits, since a quarter of them may wait to be posted again.
 constexpr std::uint32_t kReceives = 256;
+// Policy: as many that all share, and that there may be where few are left.
+constexpr std::uint32_t kFirstShared = 256;
+constexpr std::uint32_t kMostShared = 8 * kFirstShared;
 
 void say(const Error& error) { fmt::print(stderr, "weft-srp: not reloaded: {}\n", error.reason); }
 
 }  // namespace
 
 Result<std::unique_ptr<TargetService>> TargetService::start(
-    const iscsi::Configuration& configuration, const std::string& device, Reload reload) {
+    const iscsi::Configuration& configuration, const std::string& device, bool uses_srq,
+    Reload reload) {
   std::unique_ptr<TargetService> service{new TargetService};
   service->reload_ = std::move(reload);
-  if (auto opened = service->open(configuration, device); !opened) {
+  if (auto opened = service->open(configuration, device, uses_srq); !opened) {
     return std::unexpected(opened.error());
   }
   return service;
 }
 
 Result<void> TargetService::open(const iscsi::Configuration& configuration,
-                                 const std::string& device) {
+                                 const std::string& device, bool uses_srq) {
   auto opened = rdma::Host::open(loop_, device, "weft-srp");
   if (!opened) {
     return std::unexpected(opened.error());
@@ -48,6 +52,9 @@ Result<void> TargetService::open(const iscsi::Configuration& configuration,
     return std::unexpected(pd.error());
   }
   pd_ = *pd;
+  if (uses_srq) {
+    share_receives();
+  }
   const auto work = [this](auto function) {
     return std::make_unique<core::Work>(host_->environment(), core::WorkContext::UnboundWorkQueue,
                                         0, std::move(function));
@@ -107,9 +114,31 @@ TargetService::~TargetService() {
     collect_work_->cancel_and_wait();
   }
   removed_.clear();
+  shared_.reset();
   if (pd_ != nullptr) {
     const auto gone = core::deallocate_pd(*pd_);
     WEFT_ASSERT(gone, "everything inside was a connection's");
+  }
+}
+
+/// Where the device has room; channels have receives of their own otherwise.
+void TargetService::share_receives() {
+  const std::uint32_t most =
+      std::min(kMostShared, host_->device().attributes().max_srq_wr);
+  if (most < kFirstShared) {
+    return;
+  }
+  auto shared = weft::iser::SharedReceives::create(
+      host_->environment(), *pd_,
+      {.first = kFirstShared,
+       .most = most,
+       .bytes = weft::srp::PortOptions{}.max_initiator_iu,
+       .caller = "srpt"});
+  if (shared) {
+    shared_ = *std::move(shared);
+  } else {
+    host_->environment().log(core::LogLevel::Warning, fmt::format("no shared receives: {}",
+                                                                  shared.error().reason));
   }
 }
 
@@ -126,6 +155,7 @@ void TargetService::handle_device_event(const core::Event& event) {
     case TargetEventAction::Ignore:
     case TargetEventAction::Establish:
     case TargetEventAction::Close:
+    case TargetEventAction::LastReceive:
       break;  // of QPs: TargetLink has them
   }
 }
@@ -195,7 +225,11 @@ TargetReport TargetService::report() const {
                       .device = std::string{host_->device().name()},
                       .service_id = service_id_,
                       .portals = addresses_,
-                      .targets = {}};
+                      .targets = {},
+                      .shared = {}};
+  if (shared_ != nullptr) {
+    report.shared = shared_->counters();
+  }
   for (const auto& [id, node] : nodes_) {
     report.targets.push_back(node->status());
   }
@@ -286,7 +320,8 @@ void TargetService::accept(Request request) {
   const auto link = std::make_shared<TargetLink>(
       environment, *pd_, std::move(request.id), request.offered,
       TargetLinkOptions{.receives = kReceives,
-                        .max_initiator_iu = node->options().max_initiator_iu},
+                        .max_initiator_iu = node->options().max_initiator_iu,
+                        .shared = shared_.get()},
       [this] { collect_work_->queue(); });
   const auto channel = node->target().log_in(TargetNode::kPort, login, link);
   if (!channel) {

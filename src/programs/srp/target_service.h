@@ -25,6 +25,7 @@
 #include "programs/srp/target_events.h"
 #include "programs/srp/target_link.h"
 #include "programs/srp/target_node.h"
+#include "ulp/iser/shared_receives.h"
 
 namespace weft::programs::srp {
 
@@ -35,9 +36,11 @@ class TargetService final : private core::RdmaCmHandler {
   using Reload = std::function<Result<iscsi::Configuration>()>;
 
   /// Targets with their disks, and portals that listen; or the reason why not. `device`: as
-  /// libibverbs names it; empty: the first.
+  /// libibverbs names it; empty: the first. `uses_srq`: all channels share receive buffers, if the
+  /// device can.
   [[nodiscard]] static Result<std::unique_ptr<TargetService>> start(
-      const iscsi::Configuration& configuration, const std::string& device, Reload reload);
+      const iscsi::Configuration& configuration, const std::string& device, bool uses_srq,
+      Reload reload);
   ~TargetService();
   TargetService(const TargetService&) = delete;
   TargetService& operator=(const TargetService&) = delete;
@@ -71,7 +74,9 @@ class TargetService final : private core::RdmaCmHandler {
   };
 
   TargetService() = default;
-  Result<void> open(const iscsi::Configuration& configuration, const std::string& device);
+  Result<void> open(const iscsi::Configuration& configuration, const std::string& device,
+                    bool uses_srq);
+  void share_receives();
   Result<void> add(const iscsi::TargetConfiguration& target);
   Result<void> listen(const std::string& portal);
   void listen_natively();
@@ -95,6 +100,7 @@ class TargetService final : private core::RdmaCmHandler {
   std::unique_ptr<rdma::Host> host_;
   Guid ioc_guid_;
   core::Pd* pd_{};
+  std::unique_ptr<weft::iser::SharedReceives> shared_;  // null: none
   Nodes nodes_;
   std::vector<std::unique_ptr<TargetNode>> removed_;  // until their last channel is released
   std::vector<std::shared_ptr<TargetLink>> connections_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "ulp/iser/shared_receives.h"
 
 namespace weft::iser {
 namespace {
@@ -17,7 +18,10 @@ Result<std::unique_ptr<Channel>> Channel::create(core::Pd& pd, const ChannelOpti
   std::unique_ptr<Channel> channel{
       new Channel{pd, client}
   };
-  const core::CqInit cq{.entries = options.send_depth + options.receive_depth + 2,
+  // One channel might be sent as many messages as there are shared buffers.
+  const std::uint32_t receives =
+      options.shared != nullptr ? options.shared->most() : options.receive_depth;
+  const core::CqInit cq{.entries = options.send_depth + receives + 2,
                         .poll_context = core::PollContext::WorkQueue,
                         .caller = options.caller};
   const auto made_cq = core::allocate_any_cq(pd.device(), cq);
@@ -28,8 +32,9 @@ Result<std::unique_ptr<Channel>> Channel::create(core::Pd& pd, const ChannelOpti
   core::QpInit init;
   init.send_cq = channel->cq_;
   init.recv_cq = channel->cq_;
+  init.srq = options.shared != nullptr ? &options.shared->srq() : nullptr;
   init.capabilities = {.max_send_wr = options.send_depth + 1,  // markers
-                       .max_recv_wr = options.receive_depth + 1,
+                       .max_recv_wr = options.shared != nullptr ? 0 : options.receive_depth + 1,
                        .max_send_sge = kMaxSges,
                        .max_recv_sge = 1};
   if (options.has_integrity) {
@@ -43,6 +48,10 @@ Result<std::unique_ptr<Channel>> Channel::create(core::Pd& pd, const ChannelOpti
     return std::unexpected(made.error());
   }
   channel->qp_ = *made;
+  if (options.shared != nullptr) {
+    channel->shared_ = options.shared;
+    channel->shared_->add(*channel);
+  }
   channel->sends_ = std::make_unique<SendQueue>(
       **made,
       SendQueue::Options{.depth = options.send_depth, .signal_interval = options.signal_interval},
@@ -60,6 +69,9 @@ Result<std::unique_ptr<Channel>> Channel::create(core::Pd& pd, const ChannelOpti
 }
 
 Channel::~Channel() {
+  if (shared_ != nullptr) {
+    shared_->remove(*this);
+  }
   if (qp_ != nullptr) {
     const auto gone = core::destroy_qp(*qp_);
     WEFT_ASSERT(gone, "a QP without multicast groups can go");
@@ -137,6 +149,10 @@ Result<void> Channel::post_batch(std::uint32_t count) {
 }
 
 void Channel::give_back(ReceiveBuffer& buffer) {
+  if (buffer.shared != nullptr) {
+    buffer.shared->give_back(buffer);
+    return;
+  }
   if (!buffer.is_of_ring) {
     std::erase_if(buffers_, [&](const auto& one) { return one.get() == &buffer; });
     return;
@@ -150,9 +166,19 @@ void Channel::give_back(ReceiveBuffer& buffer) {
 void Channel::handle_receive(core::Cq& /*cq*/, const core::Wc& wc) {
   // The handler is the buffer's first member.
   auto* const buffer = static_cast<ReceiveBuffer*>(static_cast<void*>(wc.handler()));
-  Channel& channel = *buffer->channel;
-  --channel.posted_receives_;
+  SharedReceives* const shared = buffer->shared;
+  Channel* const found = shared != nullptr ? shared->channel_of(wc.qp) : buffer->channel;
+  WEFT_ASSERT(found != nullptr, "a channel's CQ goes with it");
+  Channel& channel = *found;
+  if (shared != nullptr) {
+    shared->take(*buffer);
+  } else {
+    --channel.posted_receives_;
+  }
   if (wc.status != verbs::WcStatus::Success) {
+    if (shared != nullptr) {
+      shared->give_back(*buffer);
+    }
     if (!channel.is_draining_) {
       channel.client_.handle_failure(wc.status);
     }
@@ -175,12 +201,31 @@ void Channel::drain() {
   modify.attributes.state = verbs::QpState::Err;
   const auto stopped = core::modify_qp(*qp_, modify);
   WEFT_ASSERT(stopped, "every QP can go to ERR");
+  if (shared_ != nullptr) {
+    markers_ = 1;
+    if (has_last_receive_) {
+      post_send_marker();
+    }
+    return;
+  }
   markers_ = 2;
   receive_marker_ = {.handler = {.done = handle_marker}, .channel = this};
   const core::RecvWr receive{.wr_id = core::wr_id_of(receive_marker_.handler)};
   const auto received = core::post_recv(*qp_, receive);
+  WEFT_ASSERT(received, "there is room for the marker");
+  post_send_marker();
+}
+
+void Channel::post_send_marker() {
   const auto sent = sends_->post_marker([this] { finish_marker(); });
-  WEFT_ASSERT(received && sent, "there is room for the markers");
+  WEFT_ASSERT(sent, "there is room for the marker");
+}
+
+/// What the last receive left in the CQ comes before a marker that is posted now.
+void Channel::handle_last_receive() {
+  if (shared_ != nullptr && !std::exchange(has_last_receive_, true) && is_draining_) {
+    post_send_marker();
+  }
 }
 
 void Channel::handle_marker(core::Cq& /*cq*/, const core::Wc& wc) {

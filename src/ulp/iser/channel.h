@@ -21,12 +21,14 @@
 namespace weft::iser {
 
 class Channel;
+class SharedReceives;
 
 /// A receive that is posted, or whose message somebody reads.
 struct ReceiveBuffer {
   core::CompletionHandler handler;  // first: found by its address
   std::vector<std::byte> octets;
-  Channel* channel{};
+  Channel* channel{};  ///< null: of all that share it
+  SharedReceives* shared{};
   bool is_of_ring{};  ///< posted again when it is given back
 };
 
@@ -52,7 +54,8 @@ struct ChannelOptions {
   std::uint32_t send_depth{};
   std::uint32_t receive_depth{};
   std::uint32_t signal_interval{1};
-  bool has_integrity{};  ///< registers regions with protection information
+  SharedReceives* shared{};  ///< receives from there alone, which outlives it
+  bool has_integrity{};      ///< registers regions with protection information
   const char* caller{"iser"};
   core::ObjectEventHandler qp_event{};  ///< of the QP's asynchronous events: it must not sleep
   void* qp_context{};
@@ -84,12 +87,16 @@ class Channel {
   /// Chains of receives that were posted for the ring.
   [[nodiscard]] std::uint64_t receive_batches() const { return receive_batches_; }
 
-  /// Takes the QP to ERR; handle_drained() follows when every completion has been consumed. Again:
-  /// nothing.
+  /// Takes the QP to ERR; handle_drained() follows when every completion has been consumed, with
+  /// shared receives after handle_last_receive(). Again: nothing.
   void drain();
+  /// Of shared receives: QpLastWqeReached has come, so that the QP takes none any more (IBTA vol 1
+  /// §10.2.9.2). Any number of times, in the channel's thread.
+  void handle_last_receive();
   [[nodiscard]] bool is_draining() const { return is_draining_; }
 
  private:
+  friend class SharedReceives;
   struct Marker {
     core::CompletionHandler handler;  // first: found by its address
     Channel* channel{};
@@ -98,6 +105,7 @@ class Channel {
   static void handle_receive(core::Cq& cq, const core::Wc& wc);
   static void handle_marker(core::Cq& cq, const core::Wc& wc);
   void finish_marker();
+  void post_send_marker();
   Result<void> post_batch(std::uint32_t count);
   [[nodiscard]] core::RecvWr receive_of(ReceiveBuffer& buffer, verbs::Sge& sge) const;
 
@@ -113,6 +121,8 @@ class Channel {
   std::uint64_t receive_batches_{};
   Marker receive_marker_;
   unsigned markers_{};  // that are awaited
+  SharedReceives* shared_{};
+  bool has_last_receive_{};
   bool is_draining_{};
 };
 
