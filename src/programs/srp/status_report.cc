@@ -31,19 +31,20 @@ using weft::srp::to_string;
       {"resets",              counters.resets             },
       {"refused_descriptors", counters.refused_descriptors},
       {"failed_reads",        counters.failed_reads       },
+      {"failed_writes",       counters.failed_writes      },
       {"violations",          counters.violations         }
   };
 }
 
 [[nodiscard]] Json json_of(const ChannelStatus& channel) {
   return {
-      {"channel",     channel.id.value()        },
+      {"channel",     channel.id.value()                 },
       {"state",       std::string{name_of(channel.state)}},
-      {"limit",       channel.limit             },
-      {"credits",     channel.credits           },
-      {"outstanding", channel.outstanding       },
-      {"waiting",     channel.waiting           },
-      {"counters",    json_of(channel.counters) }
+      {"limit",       channel.limit                      },
+      {"credits",     channel.credits                    },
+      {"outstanding", channel.outstanding                },
+      {"waiting",     channel.waiting                    },
+      {"counters",    json_of(channel.counters)          }
   };
 }
 
@@ -57,8 +58,8 @@ using weft::srp::to_string;
     });
     if (session == sessions.end()) {
       Json made = {
-          {"initiator", id            },
-          {"channels",  Json::array() }
+          {"initiator", id           },
+          {"channels",  Json::array()}
       };
       if (channel.initiator.gid) {
         made["gid"] = wire::address_text(channel.initiator.gid->octets());
@@ -104,12 +105,13 @@ using weft::srp::to_string;
       "{} commands, {} reads of {} octets, {} writes of {} octets, {} aborts, {} resets",
       counters.at("commands").get<std::uint64_t>(), counters.at("reads").get<std::uint64_t>(),
       counters.at("read_bytes").get<std::uint64_t>(), counters.at("writes").get<std::uint64_t>(),
-      counters.at("written_bytes").get<std::uint64_t>(),
-      counters.at("aborts").get<std::uint64_t>(), counters.at("resets").get<std::uint64_t>());
+      counters.at("written_bytes").get<std::uint64_t>(), counters.at("aborts").get<std::uint64_t>(),
+      counters.at("resets").get<std::uint64_t>());
   for (const auto& [name, what] : {
-           std::pair{"refused_descriptors", "lists of descriptors refused" },
-           std::pair{"failed_reads",        "READs of the target failed"   },
-           std::pair{"violations",          "violations of the protocol"   }
+           std::pair{"refused_descriptors", "lists of descriptors refused"},
+           std::pair{"failed_reads",        "READs of the target failed"  },
+           std::pair{"failed_writes",       "WRITEs of the target failed" },
+           std::pair{"violations",          "violations of the protocol"  }
   }) {
     if (const auto count = counters.at(name).get<std::uint64_t>(); count != 0) {
       text += fmt::format(", {} {}", count, what);
@@ -122,15 +124,14 @@ void print_session(std::string& text, const Json& session) {
   const std::string from = session.contains("ip")    ? session["ip"].get<std::string>()
                            : session.contains("gid") ? session["gid"].get<std::string>()
                                                      : std::string{"an unknown port"};
-  text += fmt::format("  session of {} from {}\n", session.at("initiator").get<std::string>(), from);
+  text +=
+      fmt::format("  session of {} from {}\n", session.at("initiator").get<std::string>(), from);
   for (const Json& channel : session.at("channels")) {
-    text += fmt::format("    channel {}: {}, {} credits of {}, {} commands under way\n      {}\n",
-                        channel.at("channel").get<std::uint64_t>(),
-                        channel.at("state").get<std::string>(),
-                        channel.at("credits").get<std::int64_t>(),
-                        channel.at("limit").get<std::int64_t>(),
-                        channel.at("outstanding").get<std::int64_t>(),
-                        text_of_counters(channel.at("counters")));
+    text += fmt::format(
+        "    channel {}: {}, {} credits of {}, {} commands under way\n      {}\n",
+        channel.at("channel").get<std::uint64_t>(), channel.at("state").get<std::string>(),
+        channel.at("credits").get<std::int64_t>(), channel.at("limit").get<std::int64_t>(),
+        channel.at("outstanding").get<std::int64_t>(), text_of_counters(channel.at("counters")));
   }
 }
 
@@ -208,14 +209,14 @@ std::string to_json(TargetReport report) {
     };
   }
   const Json whole = {
-      {"srq",        std::move(shared)                      },
-      {"role",       "target"                               },
-      {"pid",        report.pid                             },
-      {"device",     report.device                          },
+      {"srq", std::move(shared)},
+      {"role", "target"},
+      {"pid", report.pid},
+      {"device", report.device},
       {"service_id", fmt::format("{:016x}", report.service_id)},
-      {"portals",    report.portals                         },
-      {"left_out",   left_out                               },
-      {"targets",    std::move(targets)                     }
+      {"portals", report.portals},
+      {"left_out", left_out},
+      {"targets", std::move(targets)}
   };
   return whole.dump() + "\n";
 }
@@ -226,17 +227,17 @@ std::string to_json(const AttachReport& report) {
     const PathStatus& path = report.paths[i];
     const bool has_initiator = i < report.initiators.size();
     paths.push_back({
-        {"target",       to_string(path.target)                                  },
-        {"where",        path.where                                              },
-        {"initiator",    has_initiator ? to_string(report.initiators[i]) : ""    },
-        {"state",        std::string{name_of(path.state)}},
-        {"in_use",       path.is_in_use                                          },
-        {"credits",      path.credits                                            },
-        {"outstanding",  path.outstanding                                        },
-        {"queued",       path.queued                                             },
-        {"logins",       path.logins                                             },
-        {"losses",       path.losses                                             },
-        {"last_failure", path.last_failure                                       }
+        {"target",       to_string(path.target)                              },
+        {"where",        path.where                                          },
+        {"initiator",    has_initiator ? to_string(report.initiators[i]) : ""},
+        {"state",        std::string{name_of(path.state)}                    },
+        {"in_use",       path.is_in_use                                      },
+        {"credits",      path.credits                                        },
+        {"outstanding",  path.outstanding                                    },
+        {"queued",       path.queued                                         },
+        {"logins",       path.logins                                         },
+        {"losses",       path.losses                                         },
+        {"last_failure", path.last_failure                                   }
     });
   }
   const Json whole = {

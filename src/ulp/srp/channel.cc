@@ -16,6 +16,7 @@ ChannelCounters& ChannelCounters::operator+=(const ChannelCounters& other) {
   refused_descriptors += other.refused_descriptors;
   violations += other.violations;
   failed_reads += other.failed_reads;
+  failed_writes += other.failed_writes;
   reads += other.reads;
   read_bytes += other.read_bytes;
   writes += other.writes;

@@ -60,7 +60,8 @@ struct ChannelCounters {
   std::uint64_t responses{};
   std::uint64_t refused_descriptors{};
   std::uint64_t violations{};  ///< of the protocol by the initiator, each of which ends the channel
-  std::uint64_t failed_reads{};  ///< of commands' data
+  std::uint64_t failed_reads{};   ///< of commands' data
+  std::uint64_t failed_writes{};  ///< of commands' data, which ended with a status alone
   // Of commands that ended in GOOD; one with data both ways is of both kinds.
   std::uint64_t reads{};          ///< with data for the initiator
   std::uint64_t read_bytes{};     ///< that it was sent
@@ -139,6 +140,7 @@ class Channel final : private scsi::CommandClient {
   void handle_completion(scsi::Command& command, const scsi::Completion& completion) override;
   void respond(Slot& slot, const scsi::Completion& completion);
   void refuse(Slot& slot, scsi::SenseKey key, scsi::SenseCode code);
+  [[nodiscard]] Result<void> post_status_only(Slot& slot, std::int32_t delta);
   void post_response(Slot& slot, const wire::SrpResponseUnit& unit, ByteSpan data_in);
   /// Returns the state that it found (R-SRPT-18).
   CommandState abort(Slot& slot);

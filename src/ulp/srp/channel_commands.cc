@@ -195,8 +195,11 @@ void Channel::handle_completion(scsi::Command& command, const scsi::Completion& 
   WEFT_ASSERT(found != slots_.end(), "commands are in slots");
   Slot& slot = **found;
   if (completion.has_status) {
-    count_data(slot, completion);
+    slot.is_status_only = false;
     respond(slot, completion);
+    if (!slot.is_status_only) {
+      count_data(slot, completion);
+    }
   } else {
     finish(slot, CommandEvent::Drop);
     answer_credit_shortage();
@@ -230,13 +233,33 @@ void Channel::post_response(Slot& slot, const wire::SrpResponseUnit& unit, ByteS
   slot.unit = wire::to_unit(granted);
   slot.state = transition(slot.state, CommandEvent::Respond).next;
   ++counters_.responses;
-  const auto posted = data_in.empty() ? connection_.post_send(slot.index, slot.unit)
-                                      : connection_.post_write_and_send(
-                                            slot.index, data_in, slot.plan.in.segments, slot.unit);
+  auto posted = data_in.empty() ? connection_.post_send(slot.index, slot.unit)
+                                : connection_.post_write_and_send(slot.index, data_in,
+                                                                  slot.plan.in.segments, slot.unit);
+  if (!posted && !data_in.empty() && posted.error().code != ErrorCode::ShutDown) {
+    posted = post_status_only(slot, granted.header.request_limit_delta);
+  }
   if (!posted) {
     finish(slot, CommandEvent::Abort);
     close();
   }
+}
+
+/// The connection lives, and the data cannot go: queue_status_only of srpt_queue_response. The
+/// initiator must not take what its buffer has for the data.
+Result<void> Channel::post_status_only(Slot& slot, std::int32_t delta) {
+  slot.is_status_only = true;
+  ++counters_.failed_writes;
+  const scsi::Completion failed =
+      check_condition(scsi::SenseKey::HardwareError, scsi::SenseCode::InternalTargetFailure);
+  wire::SrpResponseUnit response;
+  response.header.tag = slot.tag;
+  response.header.request_limit_delta = delta;
+  response.header.status = std::to_underlying(failed.status);
+  response.sense = failed.sense.octets();
+  set_residual(response.header, static_cast<std::int64_t>(slot.data_in.size()), true);
+  slot.unit = wire::to_unit(response);
+  return connection_.post_send(slot.index, slot.unit);
 }
 
 /// srpt_abort_cmd: what the channel's failure means for a command, by its state.

@@ -19,7 +19,8 @@ struct Channel::Slot {
   std::uint64_t tag{};
   std::uint64_t lun{};
   Reading reading{Reading::Nothing};
-  bool is_aborted{};  // by task management, while its data was read
+  bool is_status_only{};  // its data could not be sent
+  bool is_aborted{};      // by task management, while its data was read
   TransferPlan plan;
   std::vector<std::byte> cdb;
   std::vector<std::byte> table;  // octets of descriptors being read

@@ -349,6 +349,39 @@ TEST(SrpChannel, AFailedReadAbortsItsCommand) {  // R-SRPT-18
   EXPECT_EQ(bench.target.channel(login.id), nullptr);
 }
 
+TEST(SrpChannel, AStatusGoesAloneWhereItsDataCannot) {  // R-SRPT-20
+  TargetBench bench;
+  const auto login = bench.connect();
+  const std::uint64_t reads = bench.channel(login).counters().reads;
+  auto read = TargetBench::command(3, cdb10(0x28, 0, 1));
+  read.data_in = make_buffer(bench, 512, 1, 1).descriptor;
+  login.connection->write_error = ErrorCode::OutOfMemory;
+  bench.request(login, read);
+  bench.settle();
+  const auto response = bench.response(login);
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(response->header.tag, 3U);
+  EXPECT_EQ(response->header.status, kCheckCondition);
+  EXPECT_EQ(response->header.request_limit_delta, 1) << "its credit comes back";
+  EXPECT_EQ(response->header.data_in_residual, 512U) << "nothing came";
+  EXPECT_EQ(bench.memory.bytes_written, 0U);
+  EXPECT_EQ(bench.channel(login).counters().failed_writes, 1U);
+  EXPECT_EQ(bench.channel(login).counters().reads, reads);
+  EXPECT_EQ(bench.channel(login).state(), ChannelState::Live);
+
+  login.connection->write_error.reset();  // the channel goes on
+  bench.request(login, read);
+  bench.settle();
+  EXPECT_EQ(bench.response(login)->header.status, 0);
+  EXPECT_EQ(bench.channel(login).counters().reads, reads + 1);
+
+  login.connection->write_error = ErrorCode::ShutDown;  // of a QP that has failed: no status either
+  bench.request(login, read);
+  bench.settle();
+  EXPECT_FALSE(bench.response(login).has_value());
+  EXPECT_EQ(bench.target.channel(login.id), nullptr);
+}
+
 TEST(SrpChannel, ResponsesCarryResidualsAndSense) {  // R-SRPT-19
   TargetBench bench;
   const auto login = bench.connect();

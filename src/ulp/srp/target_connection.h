@@ -41,7 +41,8 @@ class TargetConnection {
   [[nodiscard]] virtual Result<void> post_read(std::size_t slot, std::span<const Segment> from,
                                                MutableByteSpan into) = 0;
   /// RDMA WRITEs of `data` to the first of the segments' octets, then the SEND: one chain, and one
-  /// report as of a send.
+  /// report as of a send. ShutDown: the QP is in error; another reason: this data cannot go, and a
+  /// send can.
   [[nodiscard]] virtual Result<void> post_write_and_send(std::size_t slot, ByteSpan data,
                                                          std::span<const Segment> to,
                                                          ByteSpan unit) = 0;

@@ -70,6 +70,9 @@ class ManualConnection final : public TargetConnection {
   }
   Result<void> post_write_and_send(std::size_t slot, ByteSpan data, std::span<const Segment> to,
                                    ByteSpan unit) override {
+    if (write_error) {
+      return fail_with(*write_error, "told to");
+    }
     auto sent = post_send(slot, unit);
     if (sent && !memory_.write(to, data)) {
       units.pop_back();
@@ -83,6 +86,7 @@ class ManualConnection final : public TargetConnection {
   }
 
   std::optional<ErrorCode> prepare_error;
+  std::optional<ErrorCode> write_error;
   std::optional<Octets> rep;
   std::optional<Octets> rej;
   int ready{};
