@@ -24,6 +24,7 @@ constexpr std::uint32_t kReceives = 256;                   // policy: for as man
 constexpr std::uint32_t kReceiveBytes = 1024;              // policy: whole sense data fits
 constexpr std::uint32_t kSendDepth = 512;                  // policy; what is beyond waits
 constexpr std::uint32_t kSignalInterval = 16;              // policy
+constexpr int kStaleConnection = 10;                       // IBTA vol 1 §12.6.7.2
 
 [[nodiscard]] std::string text_of(const Gid& gid) {
   return fmt::format("{:016x}:{:016x}", gid.prefix(), gid.interface_id().value());
@@ -249,6 +250,11 @@ void InitiatorLink::handle_cm(Attempt& attempt, const core::RdmaCmEvent& event) 
       break;
     }
     case Rejected: {
+      if (event.status == kStaleConnection) {
+        end(std::move(attempt_));
+        client_.handle_stale("the target still has the connection of before (REJ 10)");
+        break;
+      }
       const bool by_target = core::is_consumer_reject(event);
       refuse(attempt, by_target ? ByteSpan{event.parameters.private_data} : ByteSpan{},
              by_target ? std::string{"the target refuses the login"}

@@ -29,6 +29,8 @@ class InitiatorLinkClient {
   virtual void handle_connected(ByteSpan login_rsp) = 0;
   /// `login_rej` is empty unless the target itself has refused.
   virtual void handle_refused(ByteSpan login_rej, const std::string& reason) = 0;
+  /// REJ 10: the target's CM has a connection of before.
+  virtual void handle_stale(const std::string& reason) = 0;
   virtual void handle_lost(const std::string& reason) = 0;
   virtual void handle_unit(ByteSpan unit) = 0;
 

@@ -216,6 +216,12 @@ void SessionPath::handle_refused(ByteSpan login_rej, const std::string& reason) 
   settle();
 }
 
+void SessionPath::handle_stale(const std::string& reason) {
+  say(reason);
+  session_->handle_stale(os::now());
+  settle();
+}
+
 void SessionPath::handle_lost(const std::string& reason) {
   say(reason);
   session_->handle_lost(os::now());

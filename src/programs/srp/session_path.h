@@ -68,6 +68,7 @@ class SessionPath final : public disk::DiskPath,
 
   void handle_connected(ByteSpan login_rsp) override;
   void handle_refused(ByteSpan login_rej, const std::string& reason) override;
+  void handle_stale(const std::string& reason) override;
   void handle_lost(const std::string& reason) override;
   void handle_unit(ByteSpan unit) override;
 

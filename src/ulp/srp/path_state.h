@@ -22,13 +22,14 @@ enum class PathEvent : std::uint8_t {
   Start,
   LoginDone,
   LoginFailed,
+  ConnectionStale,  ///< REJ 10: the target's CM still has the connection before
   ChannelLost,
   ReconnectDue,
   FastFailDue,
   DevLossDue,
   Stop,
 };
-inline constexpr unsigned kPathEvents = 8;
+inline constexpr unsigned kPathEvents = 9;
 
 enum class PathAction : std::uint8_t {
   Ignore,

@@ -7,6 +7,11 @@
 #include "ulp/srp/planted_bug.h"
 
 namespace weft::srp {
+namespace {
+
+constexpr unsigned kMostStale = 3;  // policy: rejections in a row that are passed over
+
+}  // namespace
 
 Result<MappingKind> choose_mapping(const MappingCapabilities& device, std::size_t pieces) {
   if (device.global_key && (pieces <= 1 || !device.fast_registration)) {
@@ -120,7 +125,18 @@ void Session::handle_connected(ByteSpan login_rsp, Instant now) {
   max_request_iu_ = std::min(options_.max_request_iu, response->max_initiator_iu_length);
   immediate_data_ = options_.wants_immediate_data && response->immediate_data;
   rejection_.reset();
+  stale_ = 0;
   apply(PathEvent::LoginDone, now);
+}
+
+void Session::handle_stale(Instant now) {
+  if (!is_connecting_) {
+    return;
+  }
+  is_connecting_ = false;
+  login_until_ = Instant::never();
+  const bool gives_up = stale_++ == kMostStale;
+  apply(gives_up ? PathEvent::LoginFailed : PathEvent::ConnectionStale, now);
 }
 
 void Session::handle_rejected(ByteSpan login_rej, Instant now) {

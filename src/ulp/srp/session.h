@@ -89,6 +89,9 @@ class Session {
   void handle_connected(ByteSpan login_rsp, Instant now);
   /// The private data of a REJ with reason 28; empty for any other refusal.
   void handle_rejected(ByteSpan login_rej, Instant now);
+  /// A REJ with reason 10, stale connection: the login is tried again after the delay, by when the
+  /// target's time-wait has passed, a few times in a row (R-SRPI-8a).
+  void handle_stale(Instant now);
   /// The QP has failed, or the peer has disconnected.
   void handle_lost(Instant now) { lose_channel(now); }
   void handle_receive(ByteSpan unit, Instant now);
@@ -153,6 +156,7 @@ class Session {
   Instant fast_fail_at_{Instant::never()};
   Instant dev_loss_at_{Instant::never()};
   std::optional<wire::SrpLoginRejReason> rejection_;
+  unsigned stale_{};  // in a row
   std::uint64_t violations_{};
 };
 

@@ -260,6 +260,40 @@ TEST_F(SrpSession, ARejectionTellsItsReason) {  // part of R-SRPI-8a
   EXPECT_EQ(session.last_rejection(), wire::SrpLoginRejReason::ChannelLimitReached);
 }
 
+TEST_F(SrpSession, AStaleConnectionIsTriedAgainAfterAWhile) {  // part of R-SRPI-8a
+  session.start(now);
+  submit(ping(1));
+  session.handle_stale(now);
+  EXPECT_EQ(session.state(), PathState::Connecting);
+  EXPECT_EQ(logins.size(), 1U) << "not at once: the target's time-wait has to pass";
+  session.handle_stale(now);  // of no login
+  pass(Duration::seconds(10));
+  ASSERT_EQ(logins.size(), 2U);
+  log_in();
+  EXPECT_EQ(session.state(), PathState::Live);
+  EXPECT_EQ(units.size(), 1U);
+
+  session.handle_lost(now);
+  pass(Duration::seconds(10));
+  ASSERT_EQ(logins.size(), 3U);
+  session.handle_stale(now);
+  EXPECT_EQ(session.state(), PathState::Blocked);
+  pass(Duration::seconds(10));
+  EXPECT_EQ(logins.size(), 4U);
+}
+
+TEST_F(SrpSession, AConnectionThatStaysStaleFailsTheFirstLogin) {
+  session.start(now);
+  for (std::size_t login = 1; login <= 4; ++login) {
+    ASSERT_EQ(logins.size(), login);
+    EXPECT_EQ(session.state(), PathState::Connecting);
+    session.handle_stale(now);
+    pass(Duration::seconds(10));
+  }
+  EXPECT_EQ(session.state(), PathState::Idle);
+  EXPECT_EQ(logins.size(), 4U);
+}
+
 TEST_F(SrpSession, ATargetThatLiesLosesItsChannel) {
   const std::vector<Octets> lies{
       {},
