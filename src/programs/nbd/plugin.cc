@@ -11,6 +11,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "programs/disk/disk.h"
 #include "programs/iscsi/attach_command.h"
@@ -31,7 +33,8 @@ using weft::ErrorCode;
 struct Export {
   iscsi::SessionOptions options;
   srp::PathOptions srp;
-  std::string url;
+  std::string url;                // the first
+  std::vector<std::string> urls;  // all: paths to the same unit
   std::unique_ptr<disk::DiskPath> path;
   std::unique_ptr<disk::Disk> disk;
 };
@@ -83,7 +86,8 @@ int configure(const char* key, const char* value) {
   const std::string_view name{key};
   const std::string_view text{value};
   if (name == "url") {
-    the_export.url = text;
+    the_export.urls.emplace_back(text);
+    the_export.url = the_export.urls.front();
   } else if (name == "initiator") {
     the_export.options.initiator = text;
   } else if (name == "chap-file") {
@@ -116,15 +120,20 @@ int configure_complete() {
 }
 
 int open_srp() {
-  const auto url = srp::find_target(the_export.url);
-  if (!url) {
-    return refuse(url.error().reason);
+  std::vector<srp::TargetUrl> targets;
+  for (const std::string& text : the_export.urls) {
+    auto url = srp::find_target(text);
+    if (!url) {
+      return refuse(url.error().reason);
+    }
+    targets.push_back(*std::move(url));
   }
   the_export.srp.initiator = the_export.options.initiator;
   the_export.srp.answers_status = true;
   the_export.srp.fast_fail_seconds = the_export.options.fast_fail_seconds;
   auto path = std::make_unique<srp::SessionPath>(
-      *url, the_export.srp, [](const std::string& text) { nbdkit_debug("%s", text.c_str()); });
+      std::move(targets), the_export.srp,
+      [](const std::string& text) { nbdkit_debug("%s", text.c_str()); });
   if (const auto opened = path->open(); !opened) {
     return refuse(the_export.url + ": " + opened.error().reason);
   }
@@ -133,6 +142,9 @@ int open_srp() {
 }
 
 int open_iscsi() {
+  if (the_export.urls.size() != 1) {
+    return refuse("several paths to a unit are for SRP: give one url");
+  }
   const auto url = iscsi::parse_target_url(the_export.url);
   if (!url) {
     return refuse(url.error().reason);
@@ -233,7 +245,8 @@ int zero_octets(void* handle, std::uint32_t count, std::uint64_t offset, std::ui
   made.config = configure;
   made.config_complete = configure_complete;
   made.config_help =
-      "url=iscsi://HOST[:PORT]/IQN/LUN  (required; or iser://, srp://HOST[:PORT]/TARGET/LUN)\n"
+      "url=iscsi://HOST[:PORT]/IQN/LUN  (required; or iser://, srp://HOST[:PORT]/TARGET/LUN,\n"
+      "                                  which may be given for each path to the unit)\n"
       "initiator=IQN  chap-file=FILE  chap-algorithm=NAME  fast-fail=SECONDS\n"
       "of srp: device=NAME  dev-loss=SECONDS  timeout=SECONDS  immediate-data=no";
   made.magic_config_key = "url";

@@ -1,8 +1,10 @@
 #include "programs/srp/attach_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "programs/disk/disk.h"
 #include "programs/iscsi/attach_command.h"
@@ -15,8 +17,8 @@ namespace {
 constexpr const char* kProgram = "weft-srp";
 
 /// Logs in, finds a disk, and logs out.
-[[nodiscard]] Result<void> look_at(const TargetUrl& url, const PathOptions& options) {
-  SessionPath path{url, options, [](const std::string&) {}};
+[[nodiscard]] Result<void> look_at(const std::vector<TargetUrl>& urls, const PathOptions& options) {
+  SessionPath path{urls, options, [](const std::string&) {}};
   if (auto opened = path.open(); !opened) {
     return opened;
   }
@@ -29,7 +31,9 @@ CLI::App& add_attach_command(CLI::App& app, AttachOptions& options) {
   CLI::App& command = *app.add_subcommand(
       "attach", "Offers a logical unit of a target as NBD on a socket, until it is told to end");
   command
-      .add_option("unit", options.where, "srp://HOST[:PORT]/TARGET/LUN, or a line of ibsrpdm -c")
+      .add_option("unit", options.where,
+                  "srp://HOST[:PORT]/TARGET/LUN, or a line of ibsrpdm -c; several: paths to the "
+                  "same unit, of which the first is taken while it is there")
       ->required();
   command.add_option("--nbd", options.socket, "The socket's path, which must not be there yet")
       ->required();
@@ -58,10 +62,14 @@ CLI::App& add_attach_command(CLI::App& app, AttachOptions& options) {
 }
 
 int run_attach(const AttachOptions& options) {
-  const auto url = find_target(options.where);
-  if (!url) {
-    fmt::print(stderr, "{}: {}\n", kProgram, url.error().reason);
-    return iscsi::kWrongUsage;
+  std::vector<TargetUrl> urls;
+  for (const std::string& text : options.where) {
+    auto url = find_target(text);
+    if (!url) {
+      fmt::print(stderr, "{}: {}\n", kProgram, url.error().reason);
+      return iscsi::kWrongUsage;
+    }
+    urls.push_back(*std::move(url));
   }
   iscsi::NbdkitCall call{
       .program = kProgram, .socket = options.socket, .read_only = options.read_only};
@@ -69,14 +77,19 @@ int run_attach(const AttachOptions& options) {
     return *status;
   }
   // nbdkit makes its socket before it looks at the disk, and leaves it behind if it then fails.
-  if (const auto looked = look_at(*url, options.path); !looked) {
-    fmt::print(stderr, "{}: {}: {}\n", kProgram, options.where, looked.error().reason);
+  if (const auto looked = look_at(urls, options.path); !looked) {
+    fmt::print(stderr, "{}: {}: {}\n", kProgram, fmt::join(options.where, ", "),
+               looked.error().reason);
     return iscsi::kFailed;
   }
-  call.parameters = {"url=" + options.where,
-                     fmt::format("fast-fail={}", options.path.fast_fail_seconds),
-                     fmt::format("dev-loss={}", options.path.dev_loss_seconds),
-                     fmt::format("timeout={}", options.path.timeout_seconds)};
+  for (const std::string& text : options.where) {
+    call.parameters.push_back("url=" + text);
+  }
+  for (const std::string& text : {fmt::format("fast-fail={}", options.path.fast_fail_seconds),
+                                  fmt::format("dev-loss={}", options.path.dev_loss_seconds),
+                                  fmt::format("timeout={}", options.path.timeout_seconds)}) {
+    call.parameters.push_back(text);
+  }
   if (!options.path.initiator.empty()) {
     call.parameters.push_back("initiator=" + options.path.initiator);
   }

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 #include "programs/srp/session_path.h"
 
@@ -11,8 +12,8 @@ namespace weft::programs::srp {
 
 struct AttachOptions {
   PathOptions path{};
-  std::string where{};   ///< a URL
-  std::string socket{};  ///< of NBD
+  std::vector<std::string> where{};  ///< URLs: the paths to the unit, the preferred one first
+  std::string socket{};              ///< of NBD
   bool read_only{};
 };
 

@@ -44,7 +44,8 @@ constexpr std::array kSignature{std::byte{0x55}, std::byte{0xAA}};  // at a boot
   if (!target) {
     return std::unexpected(target.error());
   }
-  SessionPath path{*target, PathOptions{.device = options.device}, [](const std::string&) {}};
+  SessionPath path{std::vector{*target}, PathOptions{.device = options.device},
+                   [](const std::string&) {}};
   if (const auto opened = path.open(); !opened) {
     return std::unexpected(opened.error());
   }

@@ -49,7 +49,7 @@ struct InitiatorLink::Attempt final : weft::iser::ChannelClient {
   void handle_room() override { flush(); }
   void handle_drained() override {
     is_drained = true;
-    link.collect_work_->queue();
+    link.collect_work_.queue();
   }
   [[nodiscard]] bool is_wanted() const { return link.attempt_.get() == this; }
   void flush() {
@@ -75,8 +75,13 @@ struct InitiatorLink::Attempt final : weft::iser::ChannelClient {
   bool is_drained{};
 };
 
-InitiatorLink::InitiatorLink(TargetUrl target, InitiatorLinkClient& client)
-    : target_(std::move(target)), client_(client) {}
+InitiatorLink::InitiatorLink(InitiatorDevice& device, TargetUrl target, InitiatorLinkClient& client)
+    : target_(std::move(target)),
+      client_(client),
+      device_(device),
+      host_(device.host()),
+      collect_work_(host_.environment(), core::WorkContext::UnboundWorkQueue, 0,
+                    [this] { collect(); }) {}
 
 std::string InitiatorLink::where() const {
   return target_.native ? fmt::format("{} service ID {:016x}", text_of(target_.native->gid),
@@ -84,44 +89,13 @@ std::string InitiatorLink::where() const {
                         : target_.address;
 }
 
-Result<std::unique_ptr<InitiatorLink>> InitiatorLink::open(asio::io_context& loop,
-                                                           const TargetUrl& target,
-                                                           const std::string& device,
-                                                           InitiatorLinkClient& client) {
-  std::unique_ptr<InitiatorLink> made{
-      new InitiatorLink{target, client}
-  };
-  auto opened = rdma::Host::open(loop, device, "weft-srp");
-  if (!opened) {
-    return std::unexpected(opened.error());
-  }
-  made->host_ = *std::move(opened);
-  const auto pd = core::allocate_pd(made->host_->device(), {}, "srp");
-  if (!pd) {
-    return std::unexpected(pd.error());
-  }
-  made->pd_ = *pd;
-  made->buffers_ = std::make_unique<BufferPool>(**pd);
-  made->collect_work_ =
-      std::make_unique<core::Work>(made->host_->environment(), core::WorkContext::UnboundWorkQueue,
-                                   0, [link = made.get()] { link->collect(); });
-  return made;
-}
-
 InitiatorLink::~InitiatorLink() {
-  if (collect_work_ == nullptr) {
-    return;
-  }
   disconnect();
-  core::Environment& environment = host_->environment();
+  core::Environment& environment = host_.environment();
   const bool ended = environment.wait_until([this] { return ending_.empty(); },
                                             environment.now() + kLongestEnding);
   WEFT_ASSERT(ended, "every request of a QP in error completes");
-  collect_work_->cancel_and_wait();
-  tables_.clear();
-  buffers_.reset();
-  const auto gone = core::deallocate_pd(*pd_);
-  WEFT_ASSERT(gone, "everything inside was this link's");
+  collect_work_.cancel_and_wait();
 }
 
 void InitiatorLink::connect(ByteSpan login_req) {
@@ -137,7 +111,7 @@ void InitiatorLink::connect(ByteSpan login_req) {
     attempt.login.assign(octets.begin(), octets.end());
   }
   attempt.fail =
-      std::make_unique<core::Work>(host_->environment(), core::WorkContext::UnboundWorkQueue, 0,
+      std::make_unique<core::Work>(host_.environment(), core::WorkContext::UnboundWorkQueue, 0,
                                    [this, &attempt] { refuse(attempt, {}, attempt.failure); });
   if (const auto begun = begin(attempt); !begun) {
     attempt.failure = begun.error().reason;
@@ -147,7 +121,7 @@ void InitiatorLink::connect(ByteSpan login_req) {
 
 Result<void> InitiatorLink::begin_natively(Attempt& attempt) {
   auto cm = LoopCmId::create_native(
-      host_->environment(), host_->cm(),
+      host_.environment(), host_.cm(),
       [this, &attempt](const core::RdmaCmEvent& event) { handle_cm(attempt, event); });
   if (!cm) {
     return std::unexpected(cm.error());
@@ -179,7 +153,7 @@ Result<void> InitiatorLink::begin(Attempt& attempt) {
     return std::unexpected(ip.error());
   }
   auto cm = LoopCmId::create(
-      host_->environment(), host_->cm(),
+      host_.environment(), host_.cm(),
       [this, &attempt](const core::RdmaCmEvent& event) { handle_cm(attempt, event); });
   if (!cm) {
     return std::unexpected(cm.error());
@@ -190,11 +164,11 @@ Result<void> InitiatorLink::begin(Attempt& attempt) {
 
 /// Address and route are known: a QP, and the REQ.
 Result<void> InitiatorLink::go_on(Attempt& attempt) {
-  if (attempt.cm->id().device() != &host_->device()) {
+  if (attempt.cm->id().device() != &host_.device()) {
     return fail(ErrorCode::NetworkUnreachable, "{} is reached by another device than {}", where(),
-                host_->device().name());
+                host_.device().name());
   }
-  auto channel = weft::iser::Channel::create(*pd_,
+  auto channel = weft::iser::Channel::create(device_.pd(),
                                              {.send_depth = kSendDepth,
                                               .receive_depth = kReceives,
                                               .signal_interval = kSignalInterval,
@@ -309,7 +283,7 @@ void InitiatorLink::disconnect() {
   }
   std::unique_ptr<Attempt> ended = std::move(attempt_);
   if (lingers_ && ended->is_up) {
-    core::Environment& environment = host_->environment();
+    core::Environment& environment = host_.environment();
     environment.wait_until([&sends = ended->channel->sends()] { return sends.is_idle(); },
                            environment.now() + kLinger);
   }
@@ -326,7 +300,7 @@ void InitiatorLink::end(std::unique_ptr<Attempt> attempt) {
     attempt->is_drained = true;
   }
   ending_.push_back(std::move(attempt));
-  collect_work_->queue();
+  collect_work_.queue();
 }
 
 void InitiatorLink::collect() {
@@ -338,13 +312,13 @@ void InitiatorLink::collect() {
     attempt->cm.reset();  // which may still look at the QP
     return true;
   });
-  host_->environment().notify();
+  host_.environment().notify();
 }
 
 Result<Mapping> InitiatorLink::map(std::span<const LocalPiece> pieces) {
   Mapping mapping;
   for (const LocalPiece& piece : pieces) {
-    const auto key = buffers_->key_of(piece.address, piece.length);
+    const auto key = device_.buffers().key_of(piece.address, piece.length);
     if (!key) {
       return std::unexpected(key.error());
     }
@@ -354,7 +328,7 @@ Result<Mapping> InitiatorLink::map(std::span<const LocalPiece> pieces) {
 }
 
 Result<Mapping> InitiatorLink::place_table(ByteSpan octets) {
-  auto buffer = buffers_->take(octets.size());
+  auto buffer = device_.buffers().take(octets.size());
   if (!buffer) {
     return std::unexpected(buffer.error());
   }

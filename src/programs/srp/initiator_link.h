@@ -3,7 +3,6 @@
 // What carries an initiator's channels, one after the other: RC QPs, ids of RDMA-CM, and memory
 // that targets reach. One thread: that of the loop.
 
-#include <asio/io_context.hpp>
 #include <deque>
 #include <functional>
 #include <map>
@@ -12,10 +11,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/pd.h"
 #include "core/work.h"
 #include "programs/rdma/host.h"
 #include "programs/srp/buffer_pool.h"
+#include "programs/srp/initiator_device.h"
 #include "programs/srp/loop_cm_id.h"
 #include "programs/srp/target_url.h"
 #include "ulp/iser/channel.h"
@@ -40,16 +39,10 @@ class InitiatorLinkClient {
 
 class InitiatorLink final : public weft::srp::InitiatorConnection, public weft::srp::MemoryMapper {
  public:
-  /// To the target by the libraries and the RDMA device that are found; empty: the first device.
-  [[nodiscard]] static Result<std::unique_ptr<InitiatorLink>> open(asio::io_context& loop,
-                                                                   const TargetUrl& target,
-                                                                   const std::string& device,
-                                                                   InitiatorLinkClient& client);
+  /// The device outlives it.
+  InitiatorLink(InitiatorDevice& device, TargetUrl target, InitiatorLinkClient& client);
   /// Waits for channels that are ending.
   ~InitiatorLink() override;
-
-  [[nodiscard]] BufferPool& buffers() { return *buffers_; }
-  [[nodiscard]] Guid device_guid() { return host_->device().attributes().node_guid; }
 
   /// The target's address, for people.
   [[nodiscard]] std::string where() const;
@@ -69,7 +62,6 @@ class InitiatorLink final : public weft::srp::InitiatorConnection, public weft::
 
  private:
   struct Attempt;
-  InitiatorLink(TargetUrl target, InitiatorLinkClient& client);
   [[nodiscard]] Result<void> begin(Attempt& attempt);
   [[nodiscard]] Result<void> begin_natively(Attempt& attempt);
   [[nodiscard]] Result<void> go_on(Attempt& attempt);
@@ -81,14 +73,13 @@ class InitiatorLink final : public weft::srp::InitiatorConnection, public weft::
 
   const TargetUrl target_;
   InitiatorLinkClient& client_;
-  std::unique_ptr<rdma::Host> host_;
-  core::Pd* pd_{};
-  std::unique_ptr<BufferPool> buffers_;
+  InitiatorDevice& device_;
+  rdma::Host& host_;
   std::map<std::uint64_t, BufferPool::Lease> tables_;  // of descriptors, by token
   std::uint64_t next_token_{1};
   std::unique_ptr<Attempt> attempt_;  // that is wanted
   std::vector<std::unique_ptr<Attempt>> ending_;
-  std::unique_ptr<core::Work> collect_work_;
+  core::Work collect_work_;
   bool lingers_{};
 };
 

@@ -19,7 +19,7 @@
 #include "programs/iscsi/libcrypto_chap.h"
 #include "programs/srp/target_names.h"
 #include "scsi/lun.h"
-#include "wire/srp/login.h"
+#include "ulp/srp/port_name.h"
 
 namespace weft::programs::srp {
 
@@ -53,7 +53,6 @@ class SessionPath::Call {
     ended_.release();
   }
   [[nodiscard]] bool wait_for(std::chrono::seconds span) { return ended_.try_acquire_for(span); }
-  void wait() { ended_.acquire(); }
   [[nodiscard]] const Outcome& outcome() const { return outcome_; }
 
  private:
@@ -61,27 +60,37 @@ class SessionPath::Call {
   std::binary_semaphore ended_{0};
 };
 
-SessionPath::SessionPath(TargetUrl target, PathOptions options, Log log)
-    : target_(std::move(target)), options_(std::move(options)), log_(std::move(log)) {}
+SessionPath::SessionPath(std::vector<TargetUrl> targets, PathOptions options, Log log)
+    : targets_(std::move(targets)), options_(std::move(options)), log_(std::move(log)) {
+  WEFT_ASSERT(!targets_.empty(), "a unit is at the end of a path");
+}
 
 SessionPath::~SessionPath() {
   if (!thread_.joinable()) {
     return;
   }
   asio::post(loop_, [this] {
+    is_ending_ = true;
     timer_.cancel();
     status_.reset();
-    if (session_ != nullptr) {
-      link_->linger();
-      session_->stop(os::now());
+    for (const auto& leg : legs_) {
+      leg->stop();
     }
-    link_.reset();  // in its own thread, after its channels
+    legs_.clear();  // in their own thread, after their channels
+    multipath_.reset();
+    device_.reset();
     loop_.stop();
   });
   thread_.join();
 }
 
 Result<void> SessionPath::open() {
+  for (const TargetUrl& target : targets_) {
+    if (target.lun != targets_.front().lun) {
+      return fail(ErrorCode::InvalidArgument, "LUN {} and LUN {} are not paths to one unit",
+                  targets_.front().lun, target.lun);
+    }
+  }
   thread_ = std::thread{[this] {
     const auto work = asio::make_work_guard(loop_);
     loop_.run();
@@ -92,8 +101,11 @@ Result<void> SessionPath::open() {
     return begun;
   }
   std::unique_lock lock{mutex_};
-  const bool ended = changed_.wait_for(lock, kLoginPatience, [this] { return is_settled_; });
-  if (ended && state_ == PathState::Live) {
+  changed_.wait_for(lock, kLoginPatience, [this] { return is_decided_; });
+  if (is_foreign_) {
+    return fail(ErrorCode::InvalidArgument, "{}", reason_);
+  }
+  if (is_usable_) {
     return {};
   }
   return fail(ErrorCode::Io, "{}", reason_.empty() ? "no answer to the login" : reason_);
@@ -101,31 +113,26 @@ Result<void> SessionPath::open() {
 
 /// In the loop's thread.
 Result<void> SessionPath::start() {
-  auto link = InitiatorLink::open(loop_, target_, options_.device, *this);
-  if (!link) {
-    return std::unexpected(link.error());
+  auto device = InitiatorDevice::open(loop_, options_.device);
+  if (!device) {
+    return std::unexpected(device.error());
   }
-  link_ = *std::move(link);
-  initiator_ = port_id_of(random_extension(), link_->device_guid());
-  if (target_.initiator) {
-    initiator_ = *target_.initiator;
-  }
-  if (!options_.initiator.empty()) {
-    const auto parsed = weft::srp::parse_port_id(options_.initiator);
-    if (!parsed) {
-      return std::unexpected(parsed.error());
+  device_ = *std::move(device);
+  verdicts_.assign(targets_.size(), Verdict::Pending);
+  weft::srp::MultipathClient& client = *this;
+  multipath_ = std::make_unique<weft::srp::Multipath>(client, weft::srp::PathChoice::PreferFirst);
+  for (const TargetUrl& target : targets_) {
+    const auto options = options_of(target);
+    if (!options) {
+      return std::unexpected(options.error());
     }
-    initiator_ = *parsed;
+    SessionLegClient& told = *this;
+    legs_.push_back(
+        std::make_unique<SessionLeg>(*device_, legs_.size(), target, *options, told));
+    const std::size_t path = multipath_->add_path(legs_.back()->session());
+    multipath_->set_usable(path, !has_several(), os::now());
   }
-  weft::srp::SessionClient& client = *this;
-  session_ = std::make_unique<weft::srp::Session>(
-      client, *link_, *link_,
-      weft::srp::SessionOptions{.initiator_port_id = initiator_,
-                                .target_port_id = target_.port_id,
-                                .wants_immediate_data = !options_.no_immediate_data,
-                                .reconnect_delay = kReconnectDelay,
-                                .fast_io_fail = Duration::seconds(options_.fast_fail_seconds),
-                                .dev_loss = Duration::seconds(options_.dev_loss_seconds)});
+  initiator_ = legs_.front()->initiator();
   if (options_.answers_status) {
     auto status = StatusSocket::open(loop_, "attach", [this] { return to_json(report()); });
     if (status) {
@@ -134,29 +141,55 @@ Result<void> SessionPath::start() {
       log_(status.error().reason);  // on a machine that is no simulated host, nobody asks
     }
   }
-  session_->start(os::now());
+  for (const auto& leg : legs_) {
+    leg->start(has_several());
+  }
   settle();
   return {};
 }
 
-AttachReport SessionPath::report() {
-  const std::lock_guard lock{mutex_};
-  return {
-      .pid = getpid(),
-      .lun = target_.lun,
-      .initiators = {initiator_},
-      .commands = next_call_.load(std::memory_order_relaxed) - 1,
-      .paths = {{.where = link_->where(),
-                 .target = target_.port_id,
-                 .state = state_,
-                 .is_in_use = state_ == PathState::Live,
-                 .credits = session_->credits(),
-                 .outstanding = session_->outstanding(),
-                 .queued = session_->queued(),
-                 .logins = logins_,
-                 .losses = losses_,
-                 .last_failure = reason_}}
+/// Of several paths, each is an initiator of its own, so that a login ends the channel of before of
+/// its own path alone; unless who it is has been said. What a lost path's target has received is
+/// not to be executed after what another path writes, so that all data is fetched from here, which
+/// a lost channel does not allow any more: no immediate data.
+Result<SessionLegOptions> SessionPath::options_of(const TargetUrl& target) {
+  const bool has_name = target.initiator.has_value() || !options_.initiator.empty();
+  SessionLegOptions made{
+      .session = {.initiator_port_id = port_id_of(random_extension(), device_->guid()),
+                  .target_port_id = target.port_id,
+                  .wants_immediate_data = !options_.no_immediate_data && !has_several(),
+                  .multichannel = has_several() && has_name ? wire::SrpMultichannel::Independent
+                                                            : wire::SrpMultichannel::Single,
+                  .reconnect_delay = kReconnectDelay,
+                  .fast_io_fail = Duration::seconds(options_.fast_fail_seconds),
+                  .dev_loss = Duration::seconds(options_.dev_loss_seconds)},
+      .asks_designators = has_several()
   };
+  if (target.initiator) {
+    made.session.initiator_port_id = *target.initiator;
+  }
+  if (!options_.initiator.empty()) {
+    const auto parsed = weft::srp::parse_port_id(options_.initiator);
+    if (!parsed) {
+      return std::unexpected(parsed.error());
+    }
+    made.session.initiator_port_id = *parsed;
+  }
+  return made;
+}
+
+AttachReport SessionPath::report() const {
+  AttachReport report{.pid = getpid(),
+                      .lun = targets_.front().lun,
+                      .initiators = {},
+                      .commands = next_call_.load(std::memory_order_relaxed) - 1,
+                      .paths = {}};
+  for (const auto& leg : legs_) {
+    report.initiators.push_back(leg->initiator());
+    report.paths.push_back(leg->status());
+    report.paths.back().is_in_use = multipath_->next_path() == leg->index();
+  }
+  return report;
 }
 
 void SessionPath::act(std::function<void(Instant)> act) {
@@ -167,7 +200,13 @@ void SessionPath::act(std::function<void(Instant)> act) {
 }
 
 void SessionPath::settle() {
-  const Instant deadline = session_->deadline();
+  if (is_ending_) {
+    return;
+  }
+  Instant deadline = Instant::never();
+  for (const auto& leg : legs_) {
+    deadline = std::min(deadline, leg->deadline());
+  }
   if (deadline == Instant::never()) {
     timer_.cancel();
     return;
@@ -175,10 +214,13 @@ void SessionPath::settle() {
   const Duration left = deadline - os::now();
   timer_.expires_after(std::chrono::nanoseconds{std::max<std::int64_t>(left.nanoseconds(), 0)});
   timer_.async_wait([this](const std::error_code& error) {
-    if (!error && link_ != nullptr) {
-      session_->handle_timeout(os::now());
-      settle();
+    if (error || is_ending_) {
+      return;
     }
+    for (const auto& leg : legs_) {
+      leg->handle_timeout(os::now());
+    }
+    settle();
   });
 }
 
@@ -190,47 +232,65 @@ void SessionPath::say(const std::string& reason) {
   log_(reason);
 }
 
-void SessionPath::handle_path_state(PathState state) {
-  logins_ += state == PathState::Live ? 1 : 0;
-  losses_ += state == PathState::Blocked ? 1 : 0;
+void SessionPath::judge(const SessionLeg& leg, Verdict verdict) {
+  verdicts_[leg.index()] = verdict;
   {
     const std::lock_guard lock{mutex_};
-    state_ = state;
-    is_settled_ = is_settled_ || state != PathState::Connecting;
+    const auto is = [this](Verdict wanted) {
+      return std::ranges::find(verdicts_, wanted) != verdicts_.end();
+    };
+    is_decided_ = is_decided_ || !is(Verdict::Pending);
+    is_usable_ = is(Verdict::Usable);
+    is_foreign_ = is_foreign_ || is(Verdict::Foreign);
   }
   changed_.notify_all();
-  log_(fmt::format("session: {}", name_of(state)));
 }
 
-void SessionPath::handle_connected(ByteSpan login_rsp) {
-  session_->handle_connected(login_rsp, os::now());
-  settle();
+void SessionPath::handle_state(SessionLeg& leg, PathState state) {
+  log_(fmt::format("path {}: {}", leg.index() + 1, name_of(state)));
+  const bool is_live = state == PathState::Live;
+  if (!is_live && has_several()) {
+    multipath_->set_usable(leg.index(), false, os::now());
+  }
+  multipath_->handle_path_state(leg.index(), state, os::now());
+  const bool may_come_back = verdicts_[leg.index()] != Verdict::Foreign;
+  if (is_live && !has_several()) {
+    judge(leg, Verdict::Usable);
+  } else if (!is_live && state != PathState::Connecting && may_come_back) {
+    judge(leg, Verdict::Failed);
+  }
 }
 
-void SessionPath::handle_refused(ByteSpan login_rej, const std::string& reason) {
-  const auto rejection = wire::parse<wire::SrpLoginRej>(login_rej);
-  say(rejection && rejection->opcode == wire::SrpOpcode::LoginRej
-          ? fmt::format("{}: {}", reason, name_of(rejection->reason))
-          : reason);
-  session_->handle_rejected(login_rej, os::now());
-  settle();
-}
-
-void SessionPath::handle_stale(const std::string& reason) {
+/// The first path that tells says which unit it is.
+void SessionPath::handle_designators(SessionLeg& leg,
+                                     const Result<std::vector<std::byte>>& found) {
+  if (found && designators_.empty()) {
+    designators_ = *found;
+  }
+  if (found && *found == designators_) {
+    judge(leg, Verdict::Usable);
+    multipath_->set_usable(leg.index(), true, os::now());
+    return;
+  }
+  const std::string reason =
+      fmt::format("{}: {}", leg.status().where,
+                  found ? "another unit than that of the first path" : found.error().reason);
   say(reason);
-  session_->handle_stale(os::now());
-  settle();
+  judge(leg, Verdict::Foreign);
+  // From outside the session's own call.
+  act([this, &leg, reason](Instant) {
+    if (!is_ending_) {
+      leg.give_up(reason);
+    }
+  });
 }
 
-void SessionPath::handle_lost(const std::string& reason) {
-  say(reason);
-  session_->handle_lost(os::now());
-  settle();
+void SessionPath::handle_reason(SessionLeg& leg, const std::string& reason) {
+  say(has_several() ? fmt::format("path {}: {}", leg.index() + 1, reason) : reason);
 }
 
-void SessionPath::handle_unit(ByteSpan unit) {
-  session_->handle_receive(unit, os::now());
-  settle();
+void SessionPath::handle_outcome(SessionLeg& leg, std::uint64_t id, const Outcome& outcome) {
+  multipath_->handle_outcome(leg.index(), id, outcome, os::now());
 }
 
 void SessionPath::handle_outcome(std::uint64_t id, const Outcome& outcome) {
@@ -243,11 +303,11 @@ void SessionPath::handle_outcome(std::uint64_t id, const Outcome& outcome) {
 
 DiskAnswer SessionPath::execute(const DiskCommand& command) {
   Call call;
-  call.request.lun = scsi::lun_address(scsi::Lun{target_.lun});
+  call.request.lun = scsi::lun_address(scsi::Lun{targets_.front().lun});
   call.request.cdb = {command.cdb.begin(), command.cdb.end()};
   const std::size_t bytes = std::max(command.data_out.size(), command.data_in.size());
   if (bytes != 0) {
-    auto buffer = link_->buffers().take(bytes);
+    auto buffer = device_->buffers().take(bytes);
     if (!buffer) {
       return {.kind = DiskAnswer::Kind::Gone, .reason = buffer.error().reason};
     }
@@ -266,7 +326,8 @@ DiskAnswer SessionPath::execute(const DiskCommand& command) {
   call.request.id = id;
   act([this, id, &call](Instant now) {
     calls_.emplace(id, &call);
-    if (const auto sent = session_->submit(call.request, now); !sent) {
+    // What was interrupted is sent again by the disk, which knows what may be executed twice.
+    if (const auto sent = multipath_->submit(call.request, false, now); !sent) {
       calls_.erase(id);
       call.end({.kind = Outcome::Kind::PathFailed});
     }
@@ -274,7 +335,7 @@ DiskAnswer SessionPath::execute(const DiskCommand& command) {
   while (!call.wait_for(std::chrono::seconds{options_.timeout_seconds})) {
     log_(fmt::format("command {} is not answered, and aborted", id));
     // The session aborts, resets or makes a new channel, so that this ends.
-    act([this, id](Instant now) { std::ignore = session_->abort(id, now); });
+    act([this, id](Instant now) { std::ignore = multipath_->abort(id, now); });
   }
   return answer_of(call, command);
 }
@@ -297,7 +358,7 @@ DiskAnswer SessionPath::answer_of(Call& call, const DiskCommand& command) {
   return {.kind = may_come_again ? DiskAnswer::Kind::Interrupted : DiskAnswer::Kind::Gone,
           .reason = outcome.kind == Outcome::Kind::Aborted
                         ? "the target did not answer in time"
-                        : fmt::format("the session is {}: {}", name_of(state_), reason_)};
+                        : fmt::format("there is no path to the unit: {}", reason_)};
 }
 
 }  // namespace weft::programs::srp

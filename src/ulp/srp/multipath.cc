@@ -6,15 +6,16 @@
 namespace weft::srp {
 
 std::size_t Multipath::add_path(Session& session) {
-  paths_.push_back(&session);
+  paths_.push_back({.session = &session});
   return paths_.size() - 1;
 }
 
-/// The path that is in use as long as it is live; then the next one.
+/// The first of the order that is live: from the one in use, or from the preferred one.
 std::optional<std::size_t> Multipath::choose() const {
   for (std::size_t i = 0; i < paths_.size(); ++i) {
-    const std::size_t path = (active_ + i) % paths_.size();
-    if (paths_[path]->state() == PathState::Live) {
+    const std::size_t from = choice_ == PathChoice::PreferFirst ? 0 : active_;
+    const std::size_t path = (from + i) % paths_.size();
+    if (paths_[path].is_usable && paths_[path].session->state() == PathState::Live) {
       return path;
     }
   }
@@ -23,9 +24,9 @@ std::optional<std::size_t> Multipath::choose() const {
 
 /// No path is live, or blocked for a while only.
 bool Multipath::none_returns() const {
-  return std::ranges::all_of(paths_, [](const Session* path) {
-    return path->state() == PathState::Lost || path->state() == PathState::FailFast ||
-           path->state() == PathState::Idle;
+  return std::ranges::all_of(paths_, [](const Path& path) {
+    const PathState state = path.session->state();
+    return state == PathState::Lost || state == PathState::FailFast || state == PathState::Idle;
   });
 }
 
@@ -50,8 +51,9 @@ bool Multipath::send(Pending& pending, Instant now) {
     return false;
   }
   active_ = *path;
+  pending.path = *path;
   ++pending.attempts;
-  return paths_[*path]->submit(pending.request, now).has_value();
+  return paths_[*path].session->submit(pending.request, now).has_value();
 }
 
 void Multipath::handle_outcome(std::size_t path, std::uint64_t id, const Outcome& outcome,
@@ -80,10 +82,32 @@ void Multipath::handle_outcome(std::size_t path, std::uint64_t id, const Outcome
   }
 }
 
-void Multipath::handle_path_state(std::size_t /*path*/, PathState state, Instant now) {
+Result<void> Multipath::abort(std::uint64_t id, Instant now) {
+  const auto found = pending_.find(id);
+  if (found == pending_.end()) {
+    return fail(ErrorCode::NotFound, "no request {} is under way", id);
+  }
+  if (std::erase(held_, id) != 0) {
+    end(id, {.kind = Outcome::Kind::Aborted});
+    return {};
+  }
+  return paths_[found->second.path].session->abort(id, now);
+}
+
+void Multipath::set_usable(std::size_t path, bool is_usable, Instant now) {
+  paths_[path].is_usable = is_usable;
+  if (is_usable) {
+    resume(now);
+  }
+}
+
+void Multipath::handle_path_state(std::size_t path, PathState state, Instant now) {
   if (state == PathState::Live) {
     resume(now);
     return;
+  }
+  if (state == PathState::Blocked && choose()) {
+    paths_[path].session->end_waiting();  // they do not wait for this one to come back
   }
   if (none_returns()) {
     for (const std::uint64_t id : std::exchange(held_, {})) {

@@ -48,6 +48,13 @@ class PathEnd final : public SessionClient, public InitiatorConnection, public M
         wire::to_unit(wire::SrpRsp{.request_limit_delta = 1, .tag = command->tag}), now_);
   }
 
+  /// The oldest that was not answered.
+  void answer_first() {
+    const auto command = wire::parse<wire::SrpCmd>(units.at(answered_++));
+    session.handle_receive(
+        wire::to_unit(wire::SrpRsp{.request_limit_delta = 1, .tag = command->tag}), now_);
+  }
+
   Session session;
   std::size_t index{};
   std::vector<Octets> units;
@@ -55,10 +62,13 @@ class PathEnd final : public SessionClient, public InitiatorConnection, public M
  private:
   Multipath& multipath_;
   const Instant& now_;
+  std::size_t answered_{};
 };
 
 class SrpMultipath : public ::testing::Test, public MultipathClient {
  protected:
+  explicit SrpMultipath(PathChoice choice = PathChoice::Stay) : multipath{*this, choice} {}
+
   void handle_outcome(std::uint64_t id, const Outcome& outcome) override {
     EXPECT_FALSE(outcomes.contains(id));
     outcomes[id] = outcome.kind;
@@ -73,10 +83,15 @@ class SrpMultipath : public ::testing::Test, public MultipathClient {
   }
 
   Instant now{};
-  Multipath multipath{*this};
+  Multipath multipath;
   PathEnd first{multipath, now};
   PathEnd second{multipath, now};
   std::map<std::uint64_t, Outcome::Kind> outcomes;
+};
+
+class SrpPreferredPath : public SrpMultipath {
+ protected:
+  SrpPreferredPath() : SrpMultipath{PathChoice::PreferFirst} {}
 };
 
 TEST_F(SrpMultipath, RepeatsOnTheOtherPathWhatWasInterrupted) {
@@ -92,6 +107,67 @@ TEST_F(SrpMultipath, RepeatsOnTheOtherPathWhatWasInterrupted) {
   submit(2);
   EXPECT_EQ(second.units.size(), 2U);  // it stays with the path that works
   EXPECT_EQ(multipath.active_path(), second.index);
+}
+
+TEST_F(SrpMultipath, WhatWaitsForALostPathTakesTheOther) {
+  first.log_in();
+  second.log_in();
+  for (std::uint64_t id = 1; id <= 9; ++id) {
+    submit(id);  // more than there are credits
+  }
+  EXPECT_EQ(first.units.size(), 7U);
+  EXPECT_EQ(first.session.queued(), 2U);
+  first.session.handle_lost(now);
+  EXPECT_EQ(first.session.queued(), 0U) << "they would wait until it fails fast";
+  EXPECT_EQ(second.units.size(), 7U);
+  EXPECT_EQ(second.session.queued(), 2U);
+  while (outcomes.size() < 9) {
+    const std::size_t before = outcomes.size();
+    second.answer_first();
+    ASSERT_EQ(outcomes.size(), before + 1);
+  }
+}
+
+TEST_F(SrpMultipath, AbortsWhereTheRequestIs) {
+  first.log_in();
+  submit(1);
+  ASSERT_TRUE(multipath.abort(1, now).has_value());
+  ASSERT_EQ(first.units.size(), 2U);
+  EXPECT_EQ(*wire::srp_opcode(first.units.back()), wire::SrpOpcode::TskMgmt);
+  EXPECT_EQ(multipath.abort(2, now).error().code, ErrorCode::NotFound);
+  first.session.handle_lost(now);
+  submit(3);  // held: no path is live
+  ASSERT_TRUE(multipath.abort(3, now).has_value());
+  EXPECT_EQ(outcomes.at(3), Outcome::Kind::Aborted);
+}
+
+/// Of two paths that are live from the start, the first of which is preferred.
+TEST_F(SrpPreferredPath, TakesTheFirstAgainWhenItIsBackAndKnownToBeTheUnits) {
+  multipath.set_usable(first.index, false, now);
+  first.log_in();
+  submit(1);
+  EXPECT_TRUE(first.units.empty()) << "nobody knows yet where it leads to";
+  EXPECT_TRUE(outcomes.empty());
+  multipath.set_usable(first.index, true, now);
+  EXPECT_EQ(first.units.size(), 1U);
+  second.log_in();
+  first.session.handle_lost(now);
+  multipath.set_usable(first.index, false, now);
+  submit(2);
+  EXPECT_EQ(second.units.size(), 2U) << "the interrupted one, and the new one";
+
+  pass(Duration::seconds(10));
+  first.session.handle_connected(
+      wire::pack(wire::SrpLoginRsp{.request_limit_delta = 8, .max_initiator_iu_length = 1024}),
+      now);
+  submit(3);
+  EXPECT_EQ(second.units.size(), 3U);
+  EXPECT_EQ(multipath.next_path(), second.index);
+  multipath.set_usable(first.index, true, now);
+  submit(4);
+  EXPECT_EQ(second.units.size(), 3U);
+  EXPECT_EQ(first.units.size(), 2U);
+  EXPECT_EQ(multipath.active_path(), first.index);
 }
 
 TEST_F(SrpMultipath, DoesNotRepeatWhatMustNotBeExecutedTwice) {

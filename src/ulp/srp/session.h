@@ -85,6 +85,8 @@ class Session {
   /// ABORT TASK; if that fails, LOGICAL UNIT RESET; if that does, a new login (R-SRPI-5).
   Result<void> abort(std::uint64_t id, Instant now);
   Result<void> reset_unit(std::uint64_t lun, Instant now);
+  /// Requests that have not been sent end as PathFailed, so that another path may have them.
+  void end_waiting() { end_queued(Outcome::Kind::PathFailed); }
 
   void handle_connected(ByteSpan login_rsp, Instant now);
   /// The private data of a REJ with reason 28; empty for any other refusal.
