@@ -43,13 +43,80 @@ Result<void> Target::set_enabled(const std::string& port, bool enabled) {
   return {};
 }
 
-Result<void> Target::allow(const std::string& port, const AccessName& name) {
+bool Target::Port::has_name(const wire::SrpPortId& name) const {
+  return name == options.target_port || std::ranges::find(names, name) != names.end();
+}
+
+std::optional<GroupTag> Target::Port::group_of(const Initiator& initiator) const {
+  for (const auto& [tag, group] : groups) {
+    if (group.enabled && group.access.allows(initiator)) {
+      return tag;
+    }
+  }
+  return std::nullopt;
+}
+
+Result<TargetGroup*> Target::find(const std::string& port, GroupTag tag) {
   const auto found = find(port);
+  if (!found) {
+    return std::unexpected(found.error());
+  }
+  const auto group = (*found)->groups.find(tag);
+  if (group == (*found)->groups.end()) {
+    return fail(ErrorCode::NotFound, "port '{}' has no group {}", port, tag);
+  }
+  return &group->second;
+}
+
+Result<void> Target::add_name(const std::string& port, const wire::SrpPortId& name) {
+  const auto found = find(port);
+  if (!found) {
+    return std::unexpected(found.error());
+  }
+  if ((*found)->has_name(name)) {
+    return fail(ErrorCode::Exists, "port '{}' has the identifier {}", port, to_string(name));
+  }
+  (*found)->names.push_back(name);
+  return {};
+}
+
+Result<void> Target::add_group(const std::string& port, GroupTag tag) {
+  const auto found = find(port);
+  if (!found) {
+    return std::unexpected(found.error());
+  }
+  if (!(*found)->groups.try_emplace(tag).second) {
+    return fail(ErrorCode::Exists, "port '{}' has a group {}", port, tag);
+  }
+  return {};
+}
+
+Result<void> Target::set_group_enabled(const std::string& port, GroupTag tag, bool enabled) {
+  const auto found = find(port, tag);
+  if (!found) {
+    return std::unexpected(found.error());
+  }
+  (*found)->enabled = enabled;
+  return {};
+}
+
+Result<void> Target::remove_group(const std::string& port, GroupTag tag,
+                                  std::function<void()> done) {
+  if (const auto found = find(port, tag); !found) {
+    return std::unexpected(found.error());
+  }
+  (*find(port))->groups.erase(tag);
+  end_strangers(port, std::move(done));
+  return {};
+}
+
+Result<void> Target::allow(const std::string& port, const AccessName& name, GroupTag tag) {
+  const auto found = find(port, tag);
   return found ? (*found)->access.allow(name) : Result<void>{std::unexpected(found.error())};
 }
 
-Result<void> Target::allow_anybody(const std::string& port, bool anybody) {
-  const auto found = find(port);
+Result<void> Target::allow_anybody(const std::string& port, bool anybody, GroupTag tag) {
+  const auto found = find(port, tag);
   if (!found) {
     return std::unexpected(found.error());
   }
@@ -58,8 +125,8 @@ Result<void> Target::allow_anybody(const std::string& port, bool anybody) {
 }
 
 Result<void> Target::withdraw(const std::string& port, const AccessName& name,
-                              std::function<void()> done) {
-  const auto found = find(port);
+                              std::function<void()> done, GroupTag tag) {
+  const auto found = find(port, tag);
   if (!found) {
     return std::unexpected(found.error());
   }
@@ -71,10 +138,10 @@ Result<void> Target::withdraw(const std::string& port, const AccessName& name,
 }
 
 void Target::end_strangers(const std::string& port, std::function<void()> done) {
-  const auto found = find(port);
   std::vector<ChannelId> ended;
   for (auto& [id, session] : channels_) {
-    if (found && session.port == port && !(*found)->access.allows(session.initiator)) {
+    const auto group = find(session.port, session.group);
+    if (session.port == port && (!group || !(*group)->access.allows(session.initiator))) {
       ended.push_back(id);
     }
   }
@@ -197,6 +264,7 @@ std::vector<ChannelStatus> Target::channel_status() const {
     const Channel& channel = *session.channel;
     if (!channel.is_released()) {
       all.push_back({.id = id,
+                     .group = session.group,
                      .initiator = session.initiator,
                      .state = channel.state(),
                      .limit = channel.request_limit().limit(),

@@ -23,7 +23,17 @@
 
 namespace weft::srp {
 
+/// The number of a target portal group of a port, each of which has a list of who may log in.
+using GroupTag = std::uint16_t;
+inline constexpr GroupTag kFirstGroup = 1;  ///< that every port begins with
+
 inline constexpr std::uint32_t kMinRequestIu = 64;  // SRP r16a §6.2
+
+/// srpt_tpg.
+struct TargetGroup {
+  bool enabled{true};
+  AccessList access{};
+};
 
 /// srpt_port_attrib, and what else an administrator decides about a port.
 struct PortOptions {
@@ -55,6 +65,7 @@ struct LoginRequest {
 /// What an administrator is shown of a channel.
 struct ChannelStatus {
   ChannelId id{};
+  GroupTag group{};
   Initiator initiator{};
   ChannelState state{};
   std::int32_t limit{};        ///< credits that it is to have
@@ -80,13 +91,22 @@ class Target final : private ChannelOwner {
   /// Exists. A new port takes no logins until it is enabled (srpt_make_tport, srpt_make_tpg).
   Result<void> add_port(const PortOptions& options);
   Result<void> set_enabled(const std::string& port, bool enabled);
-  Result<void> allow(const std::string& port, const AccessName& name);
-  Result<void> allow_anybody(const std::string& port, bool anybody);
-  /// srpt_close_session: sessions that nothing else on the list allows end; `done` when their
-  /// commands have ended and their channels are released.
-  Result<void> withdraw(const std::string& port, const AccessName& name,
-                        std::function<void()> done);
-  /// Sessions that the list does not allow end, after allow_anybody(false) as well.
+  /// Another target port identifier of the port, as made of its GID beside that of its GUID.
+  Result<void> add_name(const std::string& port, const wire::SrpPortId& name);
+  /// srpt_make_tpg. Exists. An initiator is of the lowest enabled group whose list has it; all
+  /// groups of a port have the same units.
+  Result<void> add_group(const std::string& port, GroupTag tag);
+  /// A group that is not takes no logins; sessions stay.
+  Result<void> set_group_enabled(const std::string& port, GroupTag tag, bool enabled);
+  /// srpt_drop_tpg: its sessions end; `done` when their channels are released.
+  Result<void> remove_group(const std::string& port, GroupTag tag, std::function<void()> done);
+  Result<void> allow(const std::string& port, const AccessName& name, GroupTag tag = kFirstGroup);
+  Result<void> allow_anybody(const std::string& port, bool anybody, GroupTag tag = kFirstGroup);
+  /// srpt_close_session: sessions of the group that nothing else on its list allows end; `done`
+  /// when their commands have ended and their channels are released.
+  Result<void> withdraw(const std::string& port, const AccessName& name, std::function<void()> done,
+                        GroupTag tag = kFirstGroup);
+  /// Sessions that their group's list does not allow end, after allow_anybody(false) as well.
   void end_strangers(const std::string& port, std::function<void()> done);
   /// srpt_release_sport: no logins any more; `done` when the last channel of the port is released.
   Result<void> release_port(const std::string& port, std::function<void()> done);
@@ -113,12 +133,20 @@ class Target final : private ChannelOwner {
   struct Port {
     PortOptions options{};
     bool enabled{};
-    AccessList access{};
+    std::vector<wire::SrpPortId> names{};  // beside that of the options
+    std::map<GroupTag, TargetGroup> groups{
+        {kFirstGroup, TargetGroup{}}
+    };
+
+    [[nodiscard]] bool has_name(const wire::SrpPortId& name) const;
+    /// Of who logs in.
+    [[nodiscard]] std::optional<GroupTag> group_of(const Initiator& initiator) const;
   };
   struct Session {
     std::unique_ptr<Channel> channel{};
     std::shared_ptr<TargetConnection> connection{};
     std::string port{};
+    GroupTag group{};
     Initiator initiator{};
     bool nexus_closed{};
     std::vector<std::byte> login_rsp{};     // until it is accepted
@@ -130,6 +158,7 @@ class Target final : private ChannelOwner {
   };
 
   [[nodiscard]] Result<Port*> find(const std::string& port);
+  [[nodiscard]] Result<TargetGroup*> find(const std::string& port, GroupTag tag);
   [[nodiscard]] std::expected<void, wire::SrpLoginRejReason> check(const Port& port,
                                                                    const wire::SrpLoginReq& login,
                                                                    const Initiator& initiator,

@@ -48,7 +48,7 @@ std::expected<void, Reason> Target::check(const Port& port, const wire::SrpLogin
   if (!port.enabled) {
     return std::unexpected(Reason::InsufficientResources);
   }
-  if (login.target_port_id != port.options.target_port) {
+  if (!port.has_name(login.target_port_id)) {
     return std::unexpected(Reason::UnableToAssociateChannel);
   }
   if ((login.required_formats & ~kSupportedFormats) != 0) {
@@ -59,7 +59,7 @@ std::expected<void, Reason> Target::check(const Port& port, const wire::SrpLogin
                           !port.options.allows_multichannel)) {
     return std::unexpected(Reason::MultichannelUnsupported);
   }
-  if (!port.access.allows(initiator) || channels_left == 0) {
+  if (!port.group_of(initiator) || channels_left == 0) {
     return std::unexpected(Reason::ChannelLimitReached);
   }
   return {};
@@ -170,6 +170,7 @@ ChannelId Target::open_channel(const Port& port, const wire::SrpLoginReq& login,
   session = {.channel = std::make_unique<Channel>(owner, id, connection, scsi_, nexus, options),
              .connection = std::move(by),
              .port = limits.name,
+             .group = port.group_of(initiator).value_or(kFirstGroup),
              .initiator = initiator,
              .login_rsp = wire::to_unit(response),
              .predecessors = std::move(predecessors)};

@@ -143,6 +143,61 @@ TEST(SrpTarget, TakingANameOffTheListEndsItsSessionFirst) {  // T-SRPT-8
   EXPECT_FALSE(bench.target.withdraw(TargetBench::kPort, testing::port_id(1), [] {}).has_value());
 }
 
+TEST(SrpTarget, GroupsHaveListsOfTheirOwn) {  // R-SRPT-21
+  TargetBench bench;
+  Target& target = bench.target;
+  std::ignore = target.allow_anybody(TargetBench::kPort, false);
+  ASSERT_TRUE(target.add_group(TargetBench::kPort, 2).has_value());
+  EXPECT_EQ(target.add_group(TargetBench::kPort, 2).error().code, ErrorCode::Exists);
+  EXPECT_EQ(target.allow(TargetBench::kPort, testing::port_id(3), 7).error().code,
+            ErrorCode::NotFound);
+  ASSERT_TRUE(target.allow(TargetBench::kPort, testing::port_id(1)).has_value());
+  ASSERT_TRUE(target.allow(TargetBench::kPort, testing::port_id(1), 2).has_value());
+  ASSERT_TRUE(target.allow(TargetBench::kPort, testing::port_id(2), 2).has_value());
+  const auto first = bench.connect(TargetBench::login_req(1));
+  const auto second = bench.connect(TargetBench::login_req(2));
+  EXPECT_EQ(rejected(bench.log_in(TargetBench::login_req(3))), 0x0001'0006U);
+  const auto status = target.channel_status();
+  ASSERT_EQ(status.size(), 2U);
+  EXPECT_EQ(status[0].group, 1) << "the lowest whose list has it";
+  EXPECT_EQ(status[1].group, 2);
+
+  // A group that is not enabled lets nobody in; who is in stays.
+  ASSERT_TRUE(target.set_group_enabled(TargetBench::kPort, 2, false).has_value());
+  EXPECT_EQ(bench.channel(second).state(), ChannelState::Live);
+  auto again = TargetBench::login_req(2);
+  again.multichannel = wire::SrpMultichannel::Independent;
+  EXPECT_EQ(rejected(bench.log_in(again)), 0x0001'0006U);
+  ASSERT_TRUE(target.set_group_enabled(TargetBench::kPort, 2, true).has_value());
+  EXPECT_EQ(rejected(bench.log_in(again)), 0U);
+
+  // A name that goes from the second list ends no session of the first, though it is the same.
+  int done = 0;
+  ASSERT_TRUE(
+      target.withdraw(TargetBench::kPort, testing::port_id(1), [&] { ++done; }, 2).has_value());
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(bench.channel(first).state(), ChannelState::Live);
+  ASSERT_TRUE(target.remove_group(TargetBench::kPort, 2, [&] { ++done; }).has_value());
+  bench.settle();
+  EXPECT_EQ(done, 2);
+  EXPECT_EQ(target.channel(second.id), nullptr);
+  EXPECT_EQ(bench.channel(first).state(), ChannelState::Live);
+  EXPECT_EQ(target.channels(), 1U);
+  EXPECT_EQ(target.remove_group(TargetBench::kPort, 2, [] {}).error().code, ErrorCode::NotFound);
+}
+
+TEST(SrpTarget, APortHasSeveralNames) {  // R-SRPT-21
+  TargetBench bench;
+  auto req = TargetBench::login_req();
+  req.target_port_id = testing::port_id(0xBB);
+  EXPECT_EQ(rejected(bench.log_in(req)), 0x0001'0003U);
+  ASSERT_TRUE(bench.target.add_name(TargetBench::kPort, testing::port_id(0xBB)).has_value());
+  EXPECT_EQ(bench.target.add_name(TargetBench::kPort, testing::port_id(0xBB)).error().code,
+            ErrorCode::Exists);
+  EXPECT_EQ(rejected(bench.log_in(req)), 0U);
+  EXPECT_FALSE(bench.target.add_name("none", testing::port_id(0xCC)).has_value());
+}
+
 TEST(SrpTarget, AHundredBusySessionsEndTogether) {  // T-SRPT-10
   TargetBench bench;
   bench.disk.device.holds = true;
@@ -225,8 +280,9 @@ TEST(SrpTarget, CountsWhatItsChannelsDidAlsoWhenTheyHaveEnded) {
   wrong.target_port_id[0] = std::byte{1};
   std::ignore = bench.log_in(wrong);
   std::ignore = bench.log_in(wrong);
-  EXPECT_EQ(bench.target.counters().refusals,
-            (std::map<Reason, std::uint64_t>{{Reason::UnableToAssociateChannel, 2}}));
+  EXPECT_EQ(bench.target.counters().refusals, (std::map<Reason, std::uint64_t>{
+                                                  {Reason::UnableToAssociateChannel, 2}
+  }));
   EXPECT_EQ(bench.target.counters().logins, 2U);
 }
 
