@@ -127,8 +127,7 @@ Result<void> SessionPath::start() {
       return std::unexpected(options.error());
     }
     SessionLegClient& told = *this;
-    legs_.push_back(
-        std::make_unique<SessionLeg>(*device_, legs_.size(), target, *options, told));
+    legs_.push_back(std::make_unique<SessionLeg>(*device_, legs_.size(), target, *options, told));
     const std::size_t path = multipath_->add_path(legs_.back()->session());
     multipath_->set_usable(path, !has_several(), os::now());
   }
@@ -262,8 +261,10 @@ void SessionPath::handle_state(SessionLeg& leg, PathState state) {
 }
 
 /// The first path that tells says which unit it is.
-void SessionPath::handle_designators(SessionLeg& leg,
-                                     const Result<std::vector<std::byte>>& found) {
+void SessionPath::handle_designators(SessionLeg& leg, const Result<std::vector<std::byte>>& found) {
+  if (!found && verdicts_[leg.index()] == Verdict::Usable) {
+    return;  // it has told already, and is busy
+  }
   if (found && designators_.empty()) {
     designators_ = *found;
   }

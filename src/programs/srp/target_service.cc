@@ -41,6 +41,46 @@ Result<std::unique_ptr<TargetService>> TargetService::start(
 
 Result<void> TargetService::open(const iscsi::Configuration& configuration,
                                  const std::string& device, bool uses_srq) {
+  const auto begin = [&](StartStep step) -> Result<void> {
+    switch (step) {
+      case StartStep::Device:
+        return open_device(device, uses_srq);
+      case StartStep::Targets:
+        for (const iscsi::TargetConfiguration& target : configuration.targets) {
+          if (auto added = add(target); !added) {
+            nodes_.clear();  // nobody has logged in
+            return added;
+          }
+        }
+        return {};
+      case StartStep::Portals:
+        return listen(configuration.portals);
+      case StartStep::Management:
+        manage_ports();
+        return {};
+      case StartStep::Events:
+        device_events_ = std::make_unique<DeviceEvents>(*this);
+        return {};
+      case StartStep::Status:
+        if (auto status =
+                StatusSocket::open(loop_, "target", [this] { return to_json(report()); })) {
+          status_ = *std::move(status);
+        }  // else: on a machine that is no simulated host, nobody asks
+        return {};
+    }
+    return {};
+  };
+  if (auto begun = sequence_.begin(begin); !begun) {
+    return begun;
+  }
+  signals_.add(SIGTERM);
+  signals_.add(SIGINT);
+  signals_.add(SIGHUP);
+  await_signal();
+  return {};
+}
+
+Result<void> TargetService::open_device(const std::string& device, bool uses_srq) {
   auto opened = rdma::Host::open(loop_, device, "weft-srp");
   if (!opened) {
     return std::unexpected(opened.error());
@@ -61,18 +101,10 @@ Result<void> TargetService::open(const iscsi::Configuration& configuration,
   };
   accept_work_ = work([this] { accept_requests(); });
   collect_work_ = work([this] { collect(); });
-  for (const iscsi::TargetConfiguration& target : configuration.targets) {
-    if (auto added = add(target); !added) {
-      return added;
-    }
-  }
-  for (const std::string& portal : configuration.portals) {
-    if (auto listens = listen(portal); !listens) {
-      return listens;
-    }
-  }
-  service_id_ = service_id_of(listeners_.front()->source_port());
-  listen_natively();
+  return {};
+}
+
+void TargetService::manage_ports() {
   management_ = std::make_unique<DeviceManagement>(loop_, [this](const std::string& text) {
     host_->environment().log(core::LogLevel::Warning, text);
   });
@@ -80,29 +112,44 @@ Result<void> TargetService::open(const iscsi::Configuration& configuration,
   for (std::uint8_t port = 1; port <= host_->device().port_count(); ++port) {
     management_->refresh_port(std::string{host_->device().name()}, port);
   }
-  device_events_ = std::make_unique<DeviceEvents>(*this);
-  if (auto status = StatusSocket::open(loop_, "target", [this] { return to_json(report()); })) {
-    status_ = *std::move(status);
-  }  // else: on a machine that is no simulated host, nobody asks
-  signals_.add(SIGTERM);
-  signals_.add(SIGINT);
-  signals_.add(SIGHUP);
-  await_signal();
-  return {};
 }
 
-TargetService::~TargetService() {
-  if (host_ == nullptr) {
-    return;
+TargetService::~TargetService() { sequence_.end(); }
+
+void TargetService::end(StartStep step) {
+  switch (step) {
+    case StartStep::Status:
+      status_.reset();
+      break;
+    case StartStep::Events:
+      device_events_.reset();
+      break;
+    case StartStep::Management:
+      management_.reset();
+      break;
+    case StartStep::Portals:
+      stop_listening();
+      break;
+    case StartStep::Targets:
+      end_targets();
+      break;
+    case StartStep::Device:
+      collect_work_->cancel_and_wait();
+      shared_.reset();
+      const auto gone = core::deallocate_pd(*pd_);
+      WEFT_ASSERT(gone, "everything inside was a connection's");
+      break;
   }
-  status_.reset();
-  device_events_.reset();
-  management_.reset();
+}
+
+void TargetService::stop_listening() {
   listeners_.clear();
-  if (accept_work_ != nullptr) {
-    accept_work_->cancel_and_wait();
-  }
+  accept_work_->cancel_and_wait();
   requests_.clear();  // rejected
+}
+
+/// Sessions end, then their targets go.
+void TargetService::end_targets() {
   for (auto node = nodes_.begin(); node != nodes_.end(); node = nodes_.begin()) {
     remove(node);
   }
@@ -110,35 +157,27 @@ TargetService::~TargetService() {
   const bool ended = environment.wait_until([this] { return connections_.empty(); },
                                             environment.now() + kLongestEnding);
   WEFT_ASSERT(ended, "every request of a QP in error completes");
-  if (collect_work_ != nullptr) {
-    collect_work_->cancel_and_wait();
-  }
+  collect_work_->cancel_and_wait();
   removed_.clear();
-  shared_.reset();
-  if (pd_ != nullptr) {
-    const auto gone = core::deallocate_pd(*pd_);
-    WEFT_ASSERT(gone, "everything inside was a connection's");
-  }
 }
 
 /// Where the device has room; channels have receives of their own otherwise.
 void TargetService::share_receives() {
-  const std::uint32_t most =
-      std::min(kMostShared, host_->device().attributes().max_srq_wr);
+  const std::uint32_t most = std::min(kMostShared, host_->device().attributes().max_srq_wr);
   if (most < kFirstShared) {
     return;
   }
-  auto shared = weft::iser::SharedReceives::create(
-      host_->environment(), *pd_,
-      {.first = kFirstShared,
-       .most = most,
-       .bytes = weft::srp::PortOptions{}.max_initiator_iu,
-       .caller = "srpt"});
+  auto shared =
+      weft::iser::SharedReceives::create(host_->environment(), *pd_,
+                                         {.first = kFirstShared,
+                                          .most = most,
+                                          .bytes = weft::srp::PortOptions{}.max_initiator_iu,
+                                          .caller = "srpt"});
   if (shared) {
     shared_ = *std::move(shared);
   } else {
-    host_->environment().log(core::LogLevel::Warning, fmt::format("no shared receives: {}",
-                                                                  shared.error().reason));
+    host_->environment().log(core::LogLevel::Warning,
+                             fmt::format("no shared receives: {}", shared.error().reason));
   }
 }
 
@@ -234,6 +273,18 @@ TargetReport TargetService::report() const {
     report.targets.push_back(node->status());
   }
   return report;
+}
+
+Result<void> TargetService::listen(const std::vector<std::string>& portals) {
+  for (const std::string& portal : portals) {
+    if (auto listens = listen(portal); !listens) {
+      stop_listening();
+      return listens;
+    }
+  }
+  service_id_ = service_id_of(listeners_.front()->source_port());
+  listen_natively();
+  return {};
 }
 
 Result<void> TargetService::listen(const std::string& portal) {

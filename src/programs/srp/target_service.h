@@ -20,6 +20,7 @@
 #include "programs/iscsi/file_device.h"
 #include "programs/rdma/host.h"
 #include "programs/srp/device_management.h"
+#include "programs/srp/start_order.h"
 #include "programs/srp/status_report.h"
 #include "programs/srp/status_socket.h"
 #include "programs/srp/target_events.h"
@@ -76,8 +77,14 @@ class TargetService final : private core::RdmaCmHandler {
   TargetService() = default;
   Result<void> open(const iscsi::Configuration& configuration, const std::string& device,
                     bool uses_srq);
+  void end(StartStep step);
+  Result<void> open_device(const std::string& device, bool uses_srq);
   void share_receives();
+  void manage_ports();
+  void stop_listening();
+  void end_targets();
   Result<void> add(const iscsi::TargetConfiguration& target);
+  Result<void> listen(const std::vector<std::string>& portals);
   Result<void> listen(const std::string& portal);
   void listen_natively();
   void handle_cm_event(core::RdmaCmId& id, const core::RdmaCmEvent& event,
@@ -114,6 +121,7 @@ class TargetService final : private core::RdmaCmHandler {
   std::unique_ptr<DeviceManagement> management_;
   std::unique_ptr<DeviceEvents> device_events_;
   std::unique_ptr<StatusSocket> status_;
+  StartSequence sequence_{[this](StartStep step) { end(step); }};
 };
 
 }  // namespace weft::programs::srp
