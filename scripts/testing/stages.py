@@ -16,7 +16,7 @@ TSAN_TESTS = (*TSAN_ROOMS, "core")  # of the core the tests with threads (tests/
 NOT_UNDER_TSAN = "Interleaving[.]|Explorer[.]|WhileItGrows|VerbsImport[.]|ShowsTheLastByteOfAWriteLast|[.]replay$|Namespace|ProcessEnder|/Explain"
 
 ASAN = (("ASAN_OPTIONS", "detect_leaks=1"), ("UBSAN_OPTIONS", "print_stacktrace=1"))
-LONG_CHURN = (("WEFT_CHURN_SECONDS", "60"),)  # tests/core/churn_test.cc
+LONG_CHURN = (("WEFT_CHURN_SECONDS", "60"),)  # tests/core/churn_test.cc, and rounds of completion_threads_test.cc
 # In quotes, since the checkout's folder may have a space in its name.
 TSAN = (("TSAN_OPTIONS", f"suppressions='{ROOT / 'tests' / 'tsan.supp'}' halt_on_error=1 die_after_fork=0"),)
 
