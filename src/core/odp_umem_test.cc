@@ -24,6 +24,25 @@ constexpr std::uint64_t kFrames = 0x1'0000'0000;
   return result ? ErrorCode{} : result.error().code;
 }
 
+/// Mappings that change whenever their page size is asked for, as by another thread at any time.
+class RestlessPageTable final : public PageTable {
+ public:
+  [[nodiscard]] std::uint32_t page_size() const override {
+    if (!std::exchange(is_changing_, true)) {  // whoever hears of it may ask, too
+      self_.invalidate(kStart, kStart + kPage);
+      ++changes_;
+      is_changing_ = false;
+    }
+    return PageTable::page_size();
+  }
+  [[nodiscard]] int changes() const { return changes_; }
+
+ private:
+  AddressSpace& self_{*this};
+  mutable bool is_changing_{};
+  mutable int changes_{};
+};
+
 class OdpUmemTest : public ::testing::Test {
  protected:
   OdpUmemTest() { space_.map(kStart, 8, kFrames); }
@@ -118,6 +137,20 @@ TEST_F(OdpUmemTest, OfAllMemoryHasPartsOfItsOwnButPartsHaveNone) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::InvalidArgument);
   EXPECT_FALSE(allocate_odp_child(*parent, ~std::uint64_t{0} - 5, 2, {}));
+}
+
+TEST(OdpUmemOfRestlessMemory, HearsNothingBeforeItIsWhole) {
+  RestlessPageTable space;
+  int calls = 0;
+  const auto umem = *get_odp_umem(
+      space, kStart, kPage, [&](OdpUmem& of, std::uint64_t /*first*/, std::uint64_t /*last*/) {
+        ++calls;
+        EXPECT_EQ(of.mapped_pages(), 0U);
+      });
+  EXPECT_EQ(space.changes(), 2);  // the second from inside the constructor
+  EXPECT_EQ(calls, 0);
+  space.invalidate(kStart, kStart + kPage);
+  EXPECT_GT(calls, 0);
 }
 
 TEST_F(OdpUmemTest, HearsNothingOnceItIsGone) {

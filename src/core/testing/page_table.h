@@ -14,7 +14,7 @@
 namespace weft::core::testing {
 
 /// An address space whose pages a test maps, each to any place in this process's memory.
-class PageTable final : public AddressSpace {
+class PageTable : public AddressSpace {
  public:
   static constexpr std::uint32_t kPage = 4'096;
   struct Page {
