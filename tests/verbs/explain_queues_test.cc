@@ -225,8 +225,8 @@ int create_qp_ex_without_pd(Explain& verbs) {
   return create_qp_ex(verbs, [](ibv_qp_init_attr_ex& to) { to.comp_mask = 0; });
 }
 int create_qp_ex_mask(Explain& verbs) {
-  return create_qp_ex(verbs,
-                      [](ibv_qp_init_attr_ex& to) { to.comp_mask |= IBV_QP_INIT_ATTR_RX_HASH; });
+  return create_qp_ex(
+      verbs, [](ibv_qp_init_attr_ex& to) { to.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER; });
 }
 int create_qp_ex_send_operations(Explain& verbs) {
   return create_qp_ex(verbs, [](ibv_qp_init_attr_ex& to) {
