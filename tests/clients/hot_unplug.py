@@ -49,7 +49,7 @@ def shared_files():
 
 
 class Round:
-    """The programs of one round; `address` is the victim's, since each host that comes has the next one."""
+    """The programs of one round; `address` is the victim's."""
 
     def __init__(self, fabric, ports, address):
         self.fabric, self.ports, self.address = fabric, ports, address
@@ -63,6 +63,17 @@ class Round:
 
     def start(self, name, host, command):
         self.ending[name] = self.fabric.start(host, command)
+
+    def connect(self, name, host, command, port):
+        """A client of the victim, until it is connected. ARP may find nobody at first: the victim joins the group of broadcasts when its port is Active."""
+        deadline = time.monotonic() + READY_SECONDS
+        while True:
+            self.start(name, host, command)
+            child = self.ending[name]
+            crash.wait_for(lambda: self.fabric.has_id(VICTIM, port, "CONNECT") or child.poll() is not None, READY_SECONDS, f"{name} does not connect")
+            if child.poll() is None:
+                return
+            crash.require(time.monotonic() < deadline, lambda: f"{name} has ended:\n{crash.tail(child.communicate()[0])}")
 
     def begin(self):
         fabric, take = self.fabric, self.ports.take
@@ -79,18 +90,27 @@ class Round:
         self.start("rping client", VICTIM, ["rping", "-c", "-a", h1, "-p", port, "-C", MANY])
         port = str(take())
         self.listen("rping server", VICTIM, ["rping", "-s", "-p", port, "-C", MANY], int(port))
-        self.start("rping client on h2", "h2", ["rping", "-c", "-a", self.address, "-p", port, "-C", MANY])
+        self.connect("rping client on h2", "h2", ["rping", "-c", "-a", self.address, "-p", port, "-C", MANY], int(port))
         for name, server, client, address in (("blockd", VICTIM, "h2", self.address), ("blockd on h1", "h1", VICTIM, h1)):
             port = str(take())
             common = ["--port", port, "--bytes", str(blockd.BYTES)]
             self.listen(f"{name}, server", server, [blockd.program(), "serve", *common], int(port), ends=False)
-            self.start(f"{name}, client on {client}", client, [blockd.program(), "check", address, *common, "--rounds", MANY[:5]])
+            check = (f"{name}, client on {client}", client, [blockd.program(), "check", address, *common, "--rounds", MANY[:5]])
+            if server == VICTIM:
+                self.connect(*check, int(port))
+            else:
+                self.start(*check)
         self.watch = fabric.start(VICTIM, ["stdbuf", "-oL", "ibv_asyncwatch"])
         self.wait_for_line(self.watch, "async event FD")
         before = fabric.packets()
-        crash.wait_for(lambda: all(sent > before[host] + 1_000 for host, sent in fabric.packets().items()), READY_SECONDS, lambda: f"no traffic: {self.states()}")
+        crash.wait_for(lambda: all(sent > before[host] + 1_000 for host, sent in fabric.packets().items()), READY_SECONDS, self.silence)
         for name, child in {**self.ending, **self.served}.items():
             crash.require(child.poll() is None, lambda: f"{name} has ended:\n{crash.tail(child.communicate()[0])}")
+
+    def silence(self):
+        """Why there is no traffic: who has ended, and what it said."""
+        ended = {name: crash.tail(child.communicate()[0]) for name, child in {**self.ending, **self.served}.items() if child.poll() is not None}
+        return "no traffic\n" + "\n".join(f"{name} has ended:\n{text}" for name, text in ended.items())
 
     def states(self):
         return {name: child.poll() for name, child in {**self.ending, **self.served}.items()}
@@ -134,6 +154,12 @@ def add_victim(fabric):
     crash.wait_for(lambda: re.search(rf"^{VICTIM}:1 +Active", fabric.run("status"), re.MULTILINE), READY_SECONDS, f"{VICTIM} is not Active")
 
 
+def address_of_victim(fabric):
+    """By its place among the hosts, which its GUID tells: a host that comes again has another one, or that of one that is gone for good."""
+    gid = next(port["gid"] for port in fabric.status()["ports"] if port["name"] == f"{VICTIM}:1")
+    return weft_clients.address_of(f"h{int(gid.split(':')[-2], 16)}")
+
+
 def pingpong(fabric):
     case = weft_clients.Case("ibv_rc_pingpong", [])
     outcome = weft_clients.run_cases(fabric, [case], ("h1", "h2"), progress=False)[0]
@@ -146,9 +172,9 @@ def test(rounds):
         pingpong(fabric)
         files = shared_files()
         before = fabric.belongings()
-        for number in range(rounds):
+        for _ in range(rounds):
             add_victim(fabric)
-            programs = Round(fabric, ports, weft_clients.address_of(f"h{3 + number}"))
+            programs = Round(fabric, ports, address_of_victim(fabric))
             programs.begin()
             fabric.run("node", "remove", VICTIM, "--force")
             programs.end()

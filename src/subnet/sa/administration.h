@@ -137,7 +137,9 @@ class SubnetAdministration final : public mad::MadHandler, public SubnetObserver
   Services services_;
   Subscriptions subscriptions_;
   SaBudget budget_;
-  std::map<Lid, std::vector<MulticastMember>> trees_;  // members as last set at the SM
+  /// Members as last set at the SM. By GUID: a port that comes may have the PortId of one that
+  /// went.
+  std::map<Lid, std::vector<SaGroups::TreeMember>> trees_;
   SaCounters counters_;
   mad::MadMessage response_;
 };

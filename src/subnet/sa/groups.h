@@ -86,6 +86,7 @@ class SaGroups {
   struct TreeMember {
     Guid port{};
     bool receives{};
+    friend bool operator==(const TreeMember&, const TreeMember&) = default;
   };
   [[nodiscard]] std::vector<TreeMember> tree_members(Lid mlid) const;
   /// Returns and clears the MLIDs whose trees must be recomputed.

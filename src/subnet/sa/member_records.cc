@@ -325,19 +325,17 @@ std::size_t SubnetAdministration::write_trees(Instant now) {
   std::size_t looks = 0;
   for (const Lid mlid : groups_.take_changed_mlids()) {
     std::vector<MulticastMember> members;
+    std::vector<SaGroups::TreeMember> present;
     for (const SaGroups::TreeMember& each : groups_.tree_members(mlid)) {
       if (const auto port = control_.subnet().find_port(each.port)) {
         members.push_back(
             {.port = *port, .role = each.receives ? MulticastRole::Full : MulticastRole::SendOnly});
+        present.push_back(each);
       }
     }
     looks += members.size();
-    const auto same = [](const MulticastMember& a, const MulticastMember& b) {
-      return a.port == b.port && a.role == b.role;
-    };
     const auto reported = trees_.find(mlid);
-    if (reported == trees_.end() ? members.empty()
-                                 : std::ranges::equal(reported->second, members, same)) {
+    if (reported == trees_.end() ? present.empty() : reported->second == present) {
       continue;
     }
     if (!control_.set_multicast_members(mlid, members, now)) {
@@ -345,7 +343,7 @@ std::size_t SubnetAdministration::write_trees(Instant now) {
     } else if (members.empty()) {
       trees_.erase(mlid);
     } else {
-      trees_[mlid] = std::move(members);
+      trees_[mlid] = std::move(present);
     }
   }
   return looks;

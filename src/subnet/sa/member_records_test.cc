@@ -324,6 +324,23 @@ TEST_F(SaMemberships, AreSentToTheManagerOnceUntilTheyChange) {
   EXPECT_EQ(lab.control.trees_written, written);
 }
 
+/// A host goes and another comes before the manager has swept twice: its port has the PortId of the
+/// one that went, and is none of the tree until the manager is told.
+TEST_F(SaMemberships, OfAPortInThePlaceOfAnotherAreSent) {
+  const Subnet without = lab.control.model;
+  const PortId h5 = add_host(lab.control.model, 5, Lid{20});
+  ++lab.control.model.generation;
+  const Gid gone = lab.gid(h5);
+  lab.sa.subnet_changed({.appeared = {gone}}, lab.network.now);
+  const int written = lab.control.trees_written;
+  lab.control.model = without;
+  const PortId h6 = add_host(lab.control.model, 6, Lid{21});
+  ASSERT_EQ(h6, h5);
+  lab.control.model.generation += 2;
+  lab.sa.subnet_changed({.appeared = {lab.gid(h6)}, .disappeared = {gone}}, lab.network.now);
+  EXPECT_EQ(lab.control.trees_written, written + 1);
+}
+
 TEST(SaMembershipLimits, RefuseWhatIsTooMuch) {
   SaLab lab{{.groups = {.mlids = 3, .groups = 16, .memberships_per_requester = 2}}};
   const auto make = [&](Lid from, PortId port, std::uint64_t number) {
