@@ -78,14 +78,18 @@ class CmPathMigration : public ::testing::Test {
     }
   }
 
+  /// From the first side's second port to the other's.
+  [[nodiscard]] static cm::Path alternate() {
+    return {.sgid = second_gid(0),
+            .dgid = second_gid(1),
+            .slid = lid_of(0, 2),
+            .dlid = lid_of(1, 2),
+            .packet_life_time = 9};
+  }
+
   /// LAP and APR; both QPs load the path and rearm, as CM says.
   void load_alternate() {
-    const cm::Path alternate{.sgid = second_gid(0),
-                             .dgid = second_gid(1),
-                             .slid = lid_of(0, 2),
-                             .dlid = lid_of(1, 2),
-                             .packet_life_time = 9};
-    ASSERT_TRUE(net_.a().cm.send_lap(a_, alternate, {}, net_.now));
+    ASSERT_TRUE(net_.a().cm.send_lap(a_, alternate(), {}, net_.now));
     net_.run_shortly();
     ASSERT_TRUE(net_.b().cm.send_apr(b_, {}, net_.now));
     net_.run_shortly();
@@ -158,12 +162,7 @@ TEST_F(CmPathMigration, TakesThePathThatLapAndAprHaveLoaded) {
 
 TEST_F(CmPathMigration, StaysWhereItIsWhenThePeerRefuses) {
   ASSERT_NO_FATAL_FAILURE(connect());
-  const cm::Path alternate{.sgid = second_gid(0),
-                           .dgid = second_gid(1),
-                           .slid = lid_of(0, 2),
-                           .dlid = lid_of(1, 2),
-                           .packet_life_time = 9};
-  ASSERT_TRUE(net_.a().cm.send_lap(a_, alternate, {}, net_.now));
+  ASSERT_TRUE(net_.a().cm.send_lap(a_, alternate(), {}, net_.now));
   net_.run_shortly();
   ASSERT_TRUE(net_.b().cm.send_apr(b_, {.status = wire::AprStatus::Rejected}, net_.now));
   net_.run_shortly();
