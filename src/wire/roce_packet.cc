@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/assert.h"
+#include "base/internet_checksum.h"
 #include "wire/crc.h"
 
 namespace weft::wire {
@@ -131,15 +132,7 @@ Result<RocePacket> parse_outer(std::span<const std::byte>& in) {
 std::uint16_t ipv4_checksum(const Ipv4& header) {
   Ipv4 zeroed = header;
   zeroed.checksum = 0;
-  const auto bytes = pack(zeroed);
-  std::uint32_t sum = 0;
-  for (std::size_t i = 0; i < bytes.size(); i += 2) {
-    sum += std::to_integer<std::uint32_t>(bytes[i]) << 8 |
-           std::to_integer<std::uint32_t>(bytes[i + 1]);
-  }
-  sum = (sum & 0xFFFF) + (sum >> 16);
-  sum = (sum & 0xFFFF) + (sum >> 16);
-  return static_cast<std::uint16_t>(~sum);
+  return internet_checksum(ByteSpan{pack(zeroed)});
 }
 
 void serialise(const RocePacket& packet, std::vector<std::byte>& out) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/internet_checksum.h"
 #include "base/ip_address.h"
 #include "ulp/ipoib/listening.h"
 #include "wire/ipoib/message.h"
@@ -127,18 +128,6 @@ std::optional<std::vector<std::byte>> too_big_ipv6(ByteSpan packet, std::uint32_
 }
 
 }  // namespace
-
-std::uint16_t internet_checksum(ByteSpan bytes) {
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    const auto octet = std::to_integer<std::uint64_t>(bytes[i]);
-    sum += i % 2 == 0 ? octet << 8 : octet;
-  }
-  while (sum > 0xFFFF) {
-    sum = (sum & 0xFFFF) + (sum >> 16);
-  }
-  return static_cast<std::uint16_t>(~sum);
-}
 
 std::optional<std::vector<std::byte>> make_too_big(ByteSpan packet, std::uint32_t mtu) {
   const auto ends = ends_of(packet);

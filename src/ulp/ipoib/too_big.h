@@ -24,7 +24,4 @@ inline constexpr std::uint32_t kHeaderBytes = 4;
 [[nodiscard]] std::optional<std::vector<std::byte>> make_too_big(ByteSpan packet,
                                                                  std::uint32_t mtu);
 
-/// RFC 1071: of any octets, an odd one at the end is padded.
-[[nodiscard]] std::uint16_t internet_checksum(ByteSpan bytes);
-
 }  // namespace weft::ipoib

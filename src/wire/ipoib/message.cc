@@ -5,20 +5,12 @@
 #include <span>
 #include <utility>
 
+#include "base/internet_checksum.h"
 #include "wire/ethernet.h"
 #include "wire/ipv6.h"
 
 namespace weft::wire {
 namespace {
-
-/// Sum of 16-bit big-endian words; an odd last byte is padded with zero.
-[[nodiscard]] std::uint64_t sum_of(ByteSpan bytes) {
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    sum += std::to_integer<std::uint64_t>(bytes[i]) << (i % 2 == 0 ? 8 : 0);
-  }
-  return sum;
-}
 
 void append(std::vector<std::byte>& to, ByteSpan bytes) {
   to.insert(to.end(), bytes.begin(), bytes.end());
@@ -139,12 +131,9 @@ void append(std::vector<std::byte>& to, ByteSpan bytes) {
 
 std::uint16_t icmpv6_checksum(const IpAddress& source, const IpAddress& destination,
                               ByteSpan message) {
-  std::uint64_t sum = sum_of(source.octets()) + sum_of(destination.octets()) + sum_of(message);
-  sum += message.size() + kProtocolIcmpv6;
-  while (sum > 0xFFFF) {
-    sum = (sum & 0xFFFF) + (sum >> 16);
-  }
-  return static_cast<std::uint16_t>(~sum);
+  return internet_checksum(std::uint64_t{internet_sum(source.octets())} +
+                           internet_sum(destination.octets()) + internet_sum(message) +
+                           message.size() + kProtocolIcmpv6);
 }
 
 Result<IpoibMessage> parse_ipoib(ByteSpan payload) {
