@@ -22,7 +22,6 @@ constexpr int kMadsOfTurn = 16;
 constexpr Duration kComesUpWithin = Duration::seconds(15);
 constexpr Duration kLeavesWithin = Duration::milliseconds(500);
 constexpr Duration kStuckPause = Duration::milliseconds(1);
-constexpr std::size_t kLongestPacket = 65'536;
 
 }  // namespace
 
@@ -39,7 +38,11 @@ Service::Service(ServiceOptions options, std::unique_ptr<UdPort> ud, SaPort sa, 
               .mode = options_.mode},
              port, os::now()),
       control_(std::move(control)),
-      buffer_(kLongestPacket) {}
+      buffer_(Tun::kLongestPacket),
+      // A full queue drops, as any interface's.
+      coalescer_([this](const offload::Offload& offload, ByteSpan packet) {
+        tun_.write(offload, packet);
+      }) {}
 
 Result<std::unique_ptr<Service>> Service::start(const ServiceOptions& options) {
   // Before libibverbs makes threads, which inherit it.
@@ -258,7 +261,8 @@ bool Service::take_packets(Instant now) {
     if (!packet) {
       return false;
     }
-    stack_.transmit(*packet, now);
+    static_cast<void>(segmenter_.split(packet->offload, packet->packet, 0,
+                                       [&](ByteSpan one) { stack_.transmit(one, now); }));
     if (turn % 8 == 7) {  // so that what is sent does not wait for the whole turn
       stack_.handle_timeout(now);
       if (send_all(now)) {
@@ -276,9 +280,10 @@ bool Service::send_all(Instant now) {
   }
   while (const auto packet = stack_.poll_delivery()) {
     if (is_made_) {
-      tun_.write(*packet);  // a full queue drops, as any interface's
+      coalescer_.add(*packet);
     }
   }
+  coalescer_.flush();
   while (connected_ && connected_->has_room()) {
     auto action = stack_.connections().poll_action();
     if (!action) {

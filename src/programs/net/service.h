@@ -19,6 +19,8 @@
 #include "programs/net/ipoib_stack.h"
 #include "programs/net/tun.h"
 #include "programs/net/ud_port.h"
+#include "ulp/offload/coalescer.h"
+#include "ulp/offload/segmenter.h"
 
 namespace weft::programs::net {
 
@@ -79,6 +81,8 @@ class Service {
   os::UniqueFd signals_;
   os::UniqueFd poll_;
   std::vector<std::byte> buffer_;
+  offload::Segmenter segmenter_;
+  offload::Coalescer coalescer_;
   std::function<void(std::uint32_t mtu)> on_up_;
   Ready ready_;
   bool is_stuck_{};  // the QP takes no more packets until it completes some

@@ -9,8 +9,10 @@
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -23,6 +25,57 @@ namespace {
 /// not hold the host's TCP back as other interfaces do, since it forgets whose a packet is when it
 /// takes it; so a TCP window has to fit, and Linux's 500 do not hold that.
 constexpr std::uint32_t kQueue = 4'096;
+
+/// `struct virtio_net_hdr` (virtio 1.2 §5.1.6), here of the machine's byte order (tuntap.rst:
+/// unless TUNSETVNETLE is asked). Linux's own header of it is none for C++.
+struct PacketHeader {
+  std::uint8_t flags;
+  std::uint8_t gso_type;
+  std::uint16_t hdr_len;
+  std::uint16_t gso_size;
+  std::uint16_t csum_start;
+  std::uint16_t csum_offset;
+};
+static_assert(sizeof(PacketHeader) == 10);
+constexpr std::uint8_t kNeedsChecksum = 1;  // VIRTIO_NET_HDR_F_NEEDS_CSUM
+// VIRTIO_NET_HDR_GSO_
+constexpr std::uint8_t kGsoTcpIpv4 = 1;
+constexpr std::uint8_t kGsoTcpIpv6 = 4;
+constexpr std::uint8_t kGsoEcn = 0x80;  // ored
+
+[[nodiscard]] offload::Offload offload_of(const PacketHeader& header) {
+  offload::Offload offload{.needs_checksum = (header.flags & kNeedsChecksum) != 0,
+                           .header_bytes = header.hdr_len,
+                           .segment_bytes = header.gso_size,
+                           .checksum_start = header.csum_start,
+                           .checksum_at = header.csum_offset};
+  switch (header.gso_type & ~kGsoEcn) {
+    case kGsoTcpIpv4:
+      offload.segments = offload::Segments::TcpIpv4;
+      break;
+    case kGsoTcpIpv6:
+      offload.segments = offload::Segments::TcpIpv6;
+      break;
+    default:
+      break;
+  }
+  return offload;
+}
+
+[[nodiscard]] PacketHeader header_of(const offload::Offload& offload) {
+  PacketHeader header{};
+  if (offload.needs_checksum) {
+    header.flags = kNeedsChecksum;
+    header.csum_start = offload.checksum_start;
+    header.csum_offset = offload.checksum_at;
+  }
+  if (offload.segments != offload::Segments::One) {
+    header.gso_type = offload.segments == offload::Segments::TcpIpv4 ? kGsoTcpIpv4 : kGsoTcpIpv6;
+    header.hdr_len = offload.header_bytes;
+    header.gso_size = offload.segment_bytes;
+  }
+  return header;
+}
 
 [[nodiscard]] ifreq request_for(const std::string& name) {
   ifreq request{};
@@ -119,10 +172,13 @@ Result<Tun> Tun::make(const std::string& name, TunKind kind) {
     return refused("/dev/net/tun");
   }
   ifreq request = request_for(name);
-  request.ifr_flags = static_cast<short>((kind == TunKind::Ip ? IFF_TUN : IFF_TAP) | IFF_NO_PI);
+  request.ifr_flags =
+      static_cast<short>((kind == TunKind::Ip ? IFF_TUN : IFF_TAP) | IFF_NO_PI | IFF_VNET_HDR);
   if (ioctl(fd.get(), TUNSETIFF, &request) != 0) {
     return refused("interface " + name);
   }
+  // A kernel that refuses this leaves nothing to the interface, and sends no less.
+  ioctl(fd.get(), TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN);
   if (auto done = set_queue(name); !done) {
     return std::unexpected(std::move(done.error()));
   }
@@ -172,16 +228,28 @@ void Tun::set_carrier(bool is_on) {
   ioctl(fd_.get(), TUNSETCARRIER, &carrier);  // older kernels have none: then it stays on
 }
 
-std::optional<ByteSpan> Tun::read(MutableByteSpan buffer) {
-  const ssize_t bytes = ::read(fd_.get(), buffer.data(), buffer.size());
-  if (bytes <= 0) {
+std::optional<Tun::Sent> Tun::read(MutableByteSpan buffer) {
+  PacketHeader header{};
+  const std::array<iovec, 2> pieces{
+      {{.iov_base = &header, .iov_len = sizeof header},
+       {.iov_base = buffer.data(), .iov_len = buffer.size()}}
+  };
+  const ssize_t bytes = readv(fd_.get(), pieces.data(), pieces.size());
+  if (bytes <= static_cast<ssize_t>(sizeof header)) {
     return std::nullopt;
   }
-  return buffer.first(static_cast<std::size_t>(bytes));
+  return Sent{.offload = offload_of(header),
+              .packet = buffer.first(static_cast<std::size_t>(bytes) - sizeof header)};
 }
 
-bool Tun::write(ByteSpan packet) {
-  return ::write(fd_.get(), packet.data(), packet.size()) == static_cast<ssize_t>(packet.size());
+bool Tun::write(const offload::Offload& offload, ByteSpan packet) {
+  PacketHeader header = header_of(offload);
+  const std::array<iovec, 2> pieces{
+      {{.iov_base = &header, .iov_len = sizeof header},
+       {.iov_base = const_cast<std::byte*>(packet.data()), .iov_len = packet.size()}}
+  };
+  return writev(fd_.get(), pieces.data(), pieces.size()) ==
+         static_cast<ssize_t>(sizeof header + packet.size());
 }
 
 }  // namespace weft::programs::net

@@ -1,7 +1,8 @@
 #pragma once
 
 // A TUN or TAP interface (Linux Documentation/networking/tuntap.rst) in the network namespace of
-// this process. It lives as long as the process has it open. Not thread-safe.
+// this process, to which the host's IP stack leaves checksums and TCP segments (ulp/offload). It
+// lives as long as the process has it open. Not thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "base/ip_address.h"
 #include "base/result.h"
 #include "os/unique_fd.h"
+#include "ulp/offload/offload.h"
 #include "wire/mac_address.h"
 
 namespace weft::programs::net {
@@ -40,10 +42,17 @@ class Tun {
 
   /// Becomes readable when the host sends.
   [[nodiscard]] int fd() const { return fd_.get(); }
+  /// What the host leaves to do, and the packet, in the caller's buffer.
+  struct Sent {
+    offload::Offload offload{};
+    MutableByteSpan packet{};
+  };
+  /// Policy: a buffer of this size holds what any one read gives.
+  static constexpr std::size_t kLongestPacket = 66'000;
   /// The host's next packet, in `buffer`; none: there is none now.
-  [[nodiscard]] std::optional<ByteSpan> read(MutableByteSpan buffer);
-  /// A packet for the host. False: it takes none now, or not this one.
-  bool write(ByteSpan packet);
+  [[nodiscard]] std::optional<Sent> read(MutableByteSpan buffer);
+  /// A packet for the host, which may be several as one. False: it takes none now, or not this one.
+  bool write(const offload::Offload& offload, ByteSpan packet);
 
  private:
   Tun(os::UniqueFd fd, std::string name, TunKind kind)

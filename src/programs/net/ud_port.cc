@@ -22,7 +22,7 @@ namespace {
 // window of 3 MiB, the most that Linux offers unless told otherwise, has to fit.
 constexpr std::uint32_t kReceives = 2'048;
 constexpr std::uint32_t kSends = 256;
-constexpr int kBatch = 32;
+constexpr int kBatch = 64;  // two of the longest packets that the host takes as one
 constexpr std::size_t kMostHandles = 1'024;
 
 constexpr std::size_t kGrhBytes = 40;  // before each received packet (IBTA vol 1 §11.4.1.2)

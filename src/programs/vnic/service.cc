@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "os/clock.h"
+#include "wire/ethernet.h"
 #include "wire/opa/packet_16b.h"
 
 namespace weft::programs::vnic {
@@ -29,8 +30,15 @@ constexpr Duration kBetweenLooks = Duration::seconds(5);
 
 constexpr PortNumber kPort{1};
 constexpr std::uint64_t kOuiOfOmniPath = 0x0011'7500'0000;  // not locally administered
+constexpr std::size_t kEthernet = 14;
 constexpr std::size_t kEthernetAndTag = 18;
 constexpr std::size_t kMostPadding = 7;
+
+/// Where the IP header of a frame is, behind a tag if it has one.
+[[nodiscard]] std::size_t network_at(ByteSpan frame) {
+  const auto header = wire::parse<wire::Ethernet>(frame);
+  return header && header->ether_type == wire::kEtherTypeVlan ? kEthernetAndTag : kEthernet;
+}
 
 void log(std::string_view what) { fmt::print(stderr, "weft-vnic: {}\n", what); }
 
@@ -169,6 +177,9 @@ Result<bool> Service::work(Instant now) {
     follow_interfaces(now);
     tell_if_up();
   }
+  for (auto& [name, tap] : taps_) {
+    tap.coalescer->flush();
+  }
   control_.handle([this](std::string_view line) { return answer(line); });
   return more;
 }
@@ -289,11 +300,12 @@ bool Service::take_frames() {
     }
     int turn = 0;
     for (; turn < kFramesOfTurn && port_->has_room(); ++turn) {
-      const auto frame = tap.tun.read(buffer_);
-      if (!frame) {
+      const auto sent = tap.tun.read(buffer_);
+      if (!sent) {
         break;
       }
-      vnics_->transmit(name, *frame);
+      static_cast<void>(segmenter_.split(sent->offload, sent->packet, network_at(sent->packet),
+                                         [&](ByteSpan frame) { vnics_->transmit(name, frame); }));
     }
     more |= turn == kFramesOfTurn;
   }
@@ -337,7 +349,11 @@ bool Service::add_interface(const VirtualPortName& name) {
     return false;
   }
   tun->set_carrier(false);
-  taps_.emplace(name, Tap{.tun = *std::move(tun)});
+  Tap& tap = taps_.emplace(name, Tap{.tun = *std::move(tun)}).first->second;
+  tap.coalescer =
+      std::make_unique<offload::Coalescer>([&tap](const offload::Offload& offload, ByteSpan frame) {
+        tap.lost += tap.tun.write(offload, frame) ? 0 : 1;
+      });
   return true;
 }
 
@@ -345,8 +361,8 @@ void Service::remove_interface(const VirtualPortName& name) { taps_.erase(name);
 
 void Service::deliver(const VirtualPortName& name, ByteSpan frame) {
   const auto found = taps_.find(name);
-  if (found != taps_.end() && !found->second.tun.write(frame)) {
-    ++found->second.lost;
+  if (found != taps_.end()) {
+    found->second.coalescer->add(frame, network_at(frame));
   }
 }
 

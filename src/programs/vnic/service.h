@@ -21,6 +21,8 @@
 #include "programs/vnic/opa_port.h"
 #include "programs/vnic/poll_set.h"
 #include "programs/vnic/tap_facts.h"
+#include "ulp/offload/coalescer.h"
+#include "ulp/offload/segmenter.h"
 #include "ulp/opa_vnic/control_port.h"
 #include "ulp/opa_vnic/device.h"
 
@@ -49,6 +51,7 @@ class Service final : private opa_vnic::Device {
  private:
   struct Tap {
     net::Tun tun;
+    std::unique_ptr<offload::Coalescer> coalescer{};  // of frames for the host
     std::optional<TapFacts> facts{};
     wire::MacAddress mac{};
     std::uint32_t mtu{};
@@ -58,7 +61,9 @@ class Service final : private opa_vnic::Device {
   };
 
   explicit Service(ServiceOptions options, Control control)
-      : options_(std::move(options)), control_(std::move(control)), buffer_(kLongestFrame) {}
+      : options_(std::move(options)),
+        control_(std::move(control)),
+        buffer_(net::Tun::kLongestPacket) {}
   [[nodiscard]] Result<void> open();
   [[nodiscard]] Result<bool> work(Instant now);
   [[nodiscard]] bool take_frames();
@@ -90,11 +95,10 @@ class Service final : private opa_vnic::Device {
   void remove_interface(const opa_vnic::VirtualPortName& name) override;
   void deliver(const opa_vnic::VirtualPortName& name, ByteSpan frame) override;
 
-  static constexpr std::size_t kLongestFrame = 16'384;
-
   ServiceOptions options_;
   Control control_;
   std::vector<std::byte> buffer_;
+  offload::Segmenter segmenter_;
   std::unique_ptr<OpaPort> port_;
   std::map<opa_vnic::VirtualPortName, Tap> taps_;
   std::unique_ptr<opa_vnic::ControlPort> vnics_;
