@@ -110,6 +110,12 @@ void IpoibInterface::port_changed(Instant /*now*/) {
   on_due_();
 }
 
+void IpoibInterface::announce(Instant now) {
+  announcements_left_ = limits_.announcements;
+  announce_at_ = now;
+  on_due_();
+}
+
 std::optional<Gid> IpoibInterface::find(const IpAddress& address, Instant now) const {
   const auto known = neighbors_.find(address, now);
   return known ? std::optional{known->gid} : std::nullopt;
@@ -191,6 +197,26 @@ void IpoibInterface::send_solicitation(const IpAddress& address) {
                                         .hardware = hardware()}));
 }
 
+/// An ARP announcement (RFC 5227 §3), or an unsolicited neighbour advertisement (RFC 4861 §7.2.6).
+void IpoibInterface::send_announcement(const IpAddress& address) {
+  ++counters_.announcements;
+  if (address.is_v4()) {
+    return send(group_address(),
+                to_payload(wire::ArpMessage{.operation = wire::ArpOperation::Request,
+                                            .sender_hardware = hardware(),
+                                            .sender = address,
+                                            .target_hardware = {},
+                                            .target = address}));
+  }
+  send(group_address(), to_payload(wire::NeighborMessage{
+                            .type = wire::NeighborMessageType::Advertisement,
+                            .source = address,
+                            .destination = wire::all_nodes_group(),
+                            .target = address,
+                            .flags = Flags<wire::NeighborFlag>{wire::NeighborFlag::Override},
+                            .hardware = hardware()}));
+}
+
 bool IpoibInterface::handle_datagram(const mad::ReceivedDatagram& datagram, Instant now) {
   const bool is_to_group =
       datagram.destination_qp == kMulticastQpn && datagram.destination_gid == broadcast_;
@@ -219,6 +245,9 @@ void IpoibInterface::handle(const wire::ArpMessage& arp, const mad::MadAddress& 
   if (arp.operation == wire::ArpOperation::Reply) {
     return take_answer(arp.sender, arp.sender_hardware, source, now);
   }
+  if (arp.sender == arp.target) {
+    return take_announcement(arp.sender_hardware, source);
+  }
   if (!has(arp.target) || has(arp.sender)) {
     return;
   }
@@ -233,6 +262,10 @@ void IpoibInterface::handle(const wire::ArpMessage& arp, const mad::MadAddress& 
 void IpoibInterface::handle(const wire::NeighborMessage& message, const mad::MadAddress& source,
                             Instant now) {
   if (message.type == wire::NeighborMessageType::Advertisement) {
+    if (message.hardware && !message.flags.has(wire::NeighborFlag::Solicited) &&
+        message.destination == wire::all_nodes_group()) {
+      take_announcement(*message.hardware, source);
+    }
     if (message.hardware) {
       take_answer(message.target, *message.hardware, source, now);
     }
@@ -272,6 +305,16 @@ void IpoibInterface::take_answer(const IpAddress& address,
   on_due_();
 }
 
+/// Who announces its address may have moved: the path that is known leads to where it was. The
+/// address itself is not believed (NeighborTable); what a liar causes is a query of SA.
+void IpoibInterface::take_announcement(const wire::IpoibHardwareAddress& hardware,
+                                       const mad::MadAddress& source) {
+  if (source.global && source.global->dgid == hardware.gid) {
+    ++counters_.moves;
+    sa_.clear_paths_to(hardware.gid);
+  }
+}
+
 void IpoibInterface::handle_timeout(Instant now) {
   if (join_at_ <= now) {
     join(Form::Join, now);
@@ -280,6 +323,13 @@ void IpoibInterface::handle_timeout(Instant now) {
   if (is_up()) {
     for (const IpAddress& address : neighbors_.take_solicitations(now)) {
       send_solicitation(address);
+    }
+    if (announce_at_ <= now) {
+      announce_at_ =
+          --announcements_left_ == 0 ? Instant::never() : now + limits_.announce_interval;
+      for (const InterfaceAddress& own : addresses_) {
+        send_announcement(own.address);
+      }
     }
   }
 }
@@ -297,7 +347,7 @@ Instant IpoibInterface::deadline() const {
   if (!out_.empty() || !resolved_.empty()) {
     return Instant{};
   }
-  return is_up() ? std::min(join_at_, neighbors_.deadline()) : join_at_;
+  return is_up() ? std::min({join_at_, announce_at_, neighbors_.deadline()}) : join_at_;
 }
 
 }  // namespace weft::sa

@@ -39,12 +39,16 @@ struct InterfaceLimits {
   NeighborLimits neighbors{};
   std::size_t queued_datagrams{256};           ///< send queue; datagrams above it are dropped
   Duration join_retry{Duration::seconds(10)};  ///< after SA refused the join of the broadcast group
+  unsigned announcements{2};                   ///< ANNOUNCE_NUM of RFC 5227 §1.1
+  Duration announce_interval{Duration::seconds(2)};  ///< ANNOUNCE_INTERVAL of the same
 };
 
 /// Statistics since construction; counters never decrease.
 struct InterfaceCounters {
   std::uint64_t solicitations{};  ///< ARP requests and neighbour solicitations sent
   std::uint64_t answers{};        ///< ARP replies and neighbour advertisements sent
+  std::uint64_t announcements{};  ///< of own addresses, unasked
+  std::uint64_t moves{};          ///< announcements of others, whose paths were forgotten
   std::uint64_t resolved{};
   /// unsolicited answers, and answers whose sender's GID differs from the advertised one
   std::uint64_t untrusted_answers{};
@@ -83,6 +87,9 @@ class IpoibInterface {
   void stop(Instant now);
   /// Call after the port's SaClient was updated by set_port.
   void port_changed(Instant now);
+  /// The port's GID has moved to another LID: tells the link, as soon as the interface is up, so
+  /// that others forget their paths to it.
+  void announce(Instant now);
 
   /// The GID of the neighbour that has the address, if known.
   [[nodiscard]] std::optional<Gid> find(const IpAddress& address, Instant now) const;
@@ -114,6 +121,8 @@ class IpoibInterface {
                    const mad::MadAddress& source, Instant now);
   void send(const mad::MadAddress& to, std::vector<std::byte> payload);
   void send_solicitation(const IpAddress& address);
+  void send_announcement(const IpAddress& address);
+  void take_announcement(const wire::IpoibHardwareAddress& hardware, const mad::MadAddress& source);
   [[nodiscard]] std::optional<IpAddress> source_for(const IpAddress& address) const;
   [[nodiscard]] mad::MadAddress group_address() const;
   [[nodiscard]] mad::MadAddress answer_address(const mad::MadAddress& source) const;
@@ -128,6 +137,8 @@ class IpoibInterface {
   Gid broadcast_;
   std::optional<MembershipId> membership_;
   Instant join_at_{Instant::never()};
+  unsigned announcements_left_{};
+  Instant announce_at_{Instant::never()};
   std::optional<wire::McMemberRecord> group_;
   bool was_active_{};
   NeighborTable neighbors_;

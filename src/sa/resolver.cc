@@ -75,6 +75,14 @@ void Resolver::port_changed(PortKey port, Instant now) {
   }
 }
 
+void Resolver::announce(PortKey port, Instant now) {
+  for (const auto& each : interfaces_) {
+    if (each->key().port == port) {
+      each->announce(now);
+    }
+  }
+}
+
 IpoibInterface* Resolver::interface(const InterfaceKey& key) {
   const auto found =
       std::ranges::find(interfaces_, key, [](const auto& each) { return each->key(); });

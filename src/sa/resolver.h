@@ -108,6 +108,8 @@ class Resolver {
   void remove_interface(const InterfaceKey& key, Instant now);
   /// Call after the port's SaClient was updated by set_port.
   void port_changed(PortKey port, Instant now);
+  /// The port has another LID than before: its interfaces announce their addresses.
+  void announce(PortKey port, Instant now);
 
   /// Resolves `destination`. `source`, unless unspecified, selects the interface. Addresses of this
   /// host, 127.0.0.1 and ::1 need no packet. `loopback_target` overrides the configured one. An

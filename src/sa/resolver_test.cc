@@ -222,6 +222,46 @@ TEST_F(ResolverTest, DoesNotBelieveWhoNamesAnothersGid) {
   EXPECT_FALSE(reported[0].outcome.has_value());
 }
 
+TEST_F(ResolverTest, AnnouncesAMoveTwiceAndOthersForgetTheirPaths) {  // RFC 5227 §3
+  ASSERT_TRUE(link.resolve(h2, "127.77.0.1"));
+  link.sent.clear();
+  link.set_active(h1, false);
+  h1.resolver.announce(PortKey{1}, link.network.now);
+  link.run_for(Duration::milliseconds(20));
+  EXPECT_TRUE(link.sent.empty());  // once it is up
+  link.set_active(h1, true);
+  link.run_for(Duration::seconds(10));
+  ASSERT_EQ(link.sent.size(), 4U);  // its IPv4 and its IPv6 address, twice
+  EXPECT_TRUE(std::ranges::all_of(
+      link.sent, [](const auto& each) { return each.datagram.to.lid == testing::kLinkMlid; }));
+  EXPECT_EQ(h1.resolver.interface({.port = PortKey{1}})->counters().announcements, 4U);
+  EXPECT_EQ(h2.resolver.interface({.port = PortKey{2}})->counters().moves, 4U);
+  EXPECT_EQ(h2.resolver.interface({.port = PortKey{2}})->counters().answers, 0U);
+  link.sent.clear();
+  ASSERT_TRUE(link.resolve(h2, "127.77.0.1"));
+  EXPECT_TRUE(link.sent.empty());  // an address is as known as before
+}
+
+TEST_F(ResolverTest, ForgetsNoPathForWhoNamesAnothersGid) {
+  link.deliver(
+      h2, h1,
+      {
+          .source_qp = Qpn{0x101},
+          .to = {.lid = testing::kLinkMlid,
+                           .qp = kMulticastQpn,
+                           .qkey = testing::kLinkQKey,
+                           .global = mad::GlobalRoute{.dgid = wire::ipoib_broadcast_group(kDefaultPKey)}},
+          .payload = to_payload(wire::ArpMessage{
+                           .operation = wire::ArpOperation::Request,
+                           .sender_hardware = {.qpn = Qpn{0x101}, .gid = Gid{kDefaultGidPrefix, Guid{0x66}}},
+                           .sender = ip("127.77.0.9"),
+                           .target_hardware = {},
+                           .target = ip("127.77.0.9")}
+            )
+  });
+  EXPECT_EQ(h2.resolver.interface({.port = PortKey{2}})->counters().moves, 0U);
+}
+
 TEST_F(ResolverTest, HearsOnlyItsOwnPartitionQueuePairGroupAndQKey) {
   const mad::Datagram good{
       .source_qp = Qpn{0x101},
