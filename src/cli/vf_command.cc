@@ -120,6 +120,11 @@ int set(const FunctionOptions& options) {
       options, [&](const std::string& name) { return fmt::format("set vf {}{}", name, quotas); });
 }
 
+int migrate(const FunctionOptions& options) {
+  return change(*options.fabric,
+                fmt::format("move vf {} of={}", options.names.front(), options.port));
+}
+
 /// Only virtual functions: a host with a cable is `weft node`'s.
 int remove(const FunctionOptions& options) {
   const auto functions = functions_of(*options.fabric);
@@ -184,6 +189,17 @@ void add_vf(CLI::App& app, Outcome& outcome) {
   set_command->add_option("names", options->names, "Their hosts")->required()->expected(1, -1);
   add_quotas(*set_command, *options);
   set_command->callback([=, &outcome] { outcome.status = set(*options); });
+
+  auto* const migrate_command =
+      command->add_subcommand("migrate", "Moves a function to the port of another host");
+  migrate_command->fallthrough();
+  migrate_command->add_option("name", options->names, "Its host")->required()->expected(1);
+  migrate_command->add_option("port", options->port, "h3, h3:1 or h3/weft1:2")->required();
+  migrate_command->footer(
+      "As: weft vf migrate v1 h3\n"
+      "Its GID, addresses, groups and programs go with it, and its LID is that of the new port.\n"
+      "Connections that RC QPs had end with a retry exceeded, new ones find the new place.");
+  migrate_command->callback([=, &outcome] { outcome.status = migrate(*options); });
 
   auto* const remove_command = command->add_subcommand("remove", "Takes a function away");
   remove_command->fallthrough();

@@ -131,5 +131,62 @@ TEST(LiveVirtualFunctions, TakenAwayLoseTheirDeviceAndTheOthersGoOn) {
   EXPECT_EQ(write(h2, v2, 4096), hca::WcStatus::Success);
 }
 
+TEST(LiveVirtualFunctions, MoveToAnotherHostWithTheirPrograms) {
+  LiveFabric fabric{*fabric::generate_star(3)};
+  ASSERT_EQ(change(fabric, "add vf v1 of=h1"), "");
+  Program h2{fabric.on("h2")};
+  Program h3{fabric.on("h3")};
+  Program v1{fabric.on("v1")};
+  ASSERT_TRUE(becomes_active(v1));
+  const auto gids = v1.engine.port(PortNumber{1}).gids;
+  const Lid before = v1.lid();
+  v1.connect(h2.lid(), h2.qp->number(), 10, 2);
+  h2.connect(v1.lid(), v1.qp->number(), 10, 2);
+  EXPECT_EQ(write(h2, v1, 0), hca::WcStatus::Success);
+
+  ASSERT_EQ(change(fabric, "move vf v1 of=h3"), "");
+  const Instant end = os::now() + kWaitLimit;
+  while (v1.lid() == before && os::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ASSERT_TRUE(becomes_active(v1));
+  EXPECT_EQ(v1.lid(), h3.lid());
+  EXPECT_EQ(v1.engine.port(PortNumber{1}).gids, gids);
+  EXPECT_EQ(v1.events.lid_change, 1);
+  EXPECT_EQ(write(h2, v1, 0), hca::WcStatus::RetryExceeded);  // its path ends where v1 was
+
+  v1.connect(*v1.bulk_qp, h2.lid(), h2.bulk_qp->number(), 14, 7);
+  h2.connect(*h2.bulk_qp, v1.lid(), v1.bulk_qp->number(), 14, 7);
+  testing::fill(v1.memory);
+  v1.post(*v1.bulk_qp, hca::WrOpcode::RdmaWrite, 0, 4096, h2.address(), h2.region->rkey);
+  EXPECT_EQ(v1.wait().status, hca::WcStatus::Success);
+  EXPECT_EQ(h2.memory[100], v1.memory[100]);
+  h2.post(*h2.bulk_qp, hca::WrOpcode::RdmaWrite, 0, 4096, v1.address() + 8192, v1.region->rkey);
+  EXPECT_EQ(h2.wait().status, hca::WcStatus::Success);
+}
+
+TEST(LiveVirtualFunctions, KeepTheirNumberWhileProgramsRun) {
+  LiveFabric fabric{*fabric::generate_star(3)};
+  ASSERT_EQ(change(fabric, "add vf v1 of=h1"), "");
+  ASSERT_EQ(change(fabric, "add vf w1 of=h3"), "");
+  {
+    const Program v1{fabric.on("v1")};
+    EXPECT_THAT(change(fabric, "move vf v1 of=h3"), ::testing::HasSubstr("needs the number"));
+  }
+  EXPECT_EQ(change(fabric, "move vf v1 of=h3"), "");  // by another number
+  Program v1{fabric.on("v1")};
+  Program w1{fabric.on("w1")};
+  ASSERT_TRUE(becomes_active(v1));
+  ASSERT_TRUE(becomes_active(w1));
+  EXPECT_EQ(v1.lid(), w1.lid());
+  connect(v1, w1);
+  EXPECT_EQ(write(v1, w1, 0), hca::WcStatus::Success);
+  EXPECT_EQ(write(w1, v1, 8192), hca::WcStatus::Success);
+  for (const char* text : {"move vf v1 of=h3", "move vf v1 of=s1:1", "move vf v1 of=w1:1",
+                           "move vf h1 of=h3", "move vf v1 of=h9", "add vf v9 of=v1:1"}) {
+    EXPECT_NE(change(fabric, text), "") << text;
+  }
+}
+
 }  // namespace
 }  // namespace weft::daemon

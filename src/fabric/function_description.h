@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/keys.h"
+
 namespace weft::fabric {
 
 /// What a function may use of its port, all of its programs together; 0: no limit.
@@ -21,6 +23,14 @@ struct FunctionDescription {
   std::vector<std::uint16_t> pkeys{0};  // which entries of the port's P_Key table, in its order
   FunctionQuotas quotas{};
   bool operator==(const FunctionDescription&) const = default;
+};
+
+/// A function that a topology file names.
+struct PlannedFunction {
+  std::string name;           // of its host
+  std::vector<PKey> pkeys{};  // of its port; none: the first one
+  FunctionQuotas quotas{};
+  bool operator==(const PlannedFunction&) const = default;
 };
 
 }  // namespace weft::fabric

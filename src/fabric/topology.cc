@@ -94,7 +94,7 @@ Result<void> check_functions(const HostDescription& host,
                              std::unordered_set<std::string_view>& names) {
   std::size_t count = 0;
   for (const HcaDescription& hca : host.hcas) {
-    for (const std::string& name : hca.functions) {
+    for (const auto& [name, pkeys, quotas] : hca.functions) {
       if (auto checked = check_name("host", name); !checked) {
         return checked;
       }
@@ -258,7 +258,10 @@ void show_host(std::string& text, const Topology& topology, const PeerMap& peers
     fmt::format_to(out, "  {} node GUID {:#018x}", host.hcas[hca].name,
                    guid_of(topology, end(position, hca, 0)).value());
     if (!host.hcas[hca].functions.empty()) {
-      fmt::format_to(out, " virtual functions {}", fmt::join(host.hcas[hca].functions, " "));
+      text += " virtual functions";
+      for (const PlannedFunction& function : host.hcas[hca].functions) {
+        fmt::format_to(out, " {}", function.name);
+      }
     }
     text += '\n';
     for (std::uint32_t port = 1; port <= host.hcas[hca].ports.size(); ++port) {

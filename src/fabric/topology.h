@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "fabric/fault_description.h"
+#include "fabric/function_description.h"
 #include "fabric/link_address.h"
 #include "verbs/mtu.h"
 
@@ -46,8 +47,8 @@ struct HcaPortDescription {
 struct HcaDescription {
   std::string name;  // weft0, weft1, ... within its host
   std::vector<HcaPortDescription> ports;
-  std::optional<Guid> guid{};            // node GUID; nullopt: see guid_of()
-  std::vector<std::string> functions{};  // hosts of virtual functions, which share its port 1
+  std::optional<Guid> guid{};                // node GUID; nullopt: see guid_of()
+  std::vector<PlannedFunction> functions{};  // virtual functions that share its port 1
   bool operator==(const HcaDescription&) const = default;
 };
 

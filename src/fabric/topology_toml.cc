@@ -15,7 +15,9 @@
 //   ports = 2                              # default 1; or one [[host.hca.port]] each
 //   guid = "0x0008f10403960984"            # of the node; ports can have one; default: by position
 //   vfs = 2                                # virtual functions of its port 1: hosts h2v1 and h2v2;
-//                                          # or their names, as ["web", "store"]
+//                                          # or their names, as ["web", "store"]; or, in place of a
+//                                          # name, { name = "web", pkeys = [0x8001], mads = 100,
+//                                          # groups = 8 }: P_Keys of the port, and quotas
 //   [[host.hca]]
 //   [[host.hca.port]]
 //   lmc = 1                                # 0..7, default 0
@@ -57,89 +59,18 @@
 
 #include "fabric/topology.h"
 #include "fabric/topology_check.h"
+#include "fabric/topology_text.h"
 #include "verbs/mtu.h"
 
 namespace weft::fabric {
 namespace {
-
-/// Edit distance: insertions, deletions and changes of one letter.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t column = 0; column <= b.size(); ++column) {
-    row[column] = column;
-  }
-  for (std::size_t line = 1; line <= a.size(); ++line) {
-    std::size_t diagonal = std::exchange(row[0], line);
-    for (std::size_t column = 1; column <= b.size(); ++column) {
-      const std::size_t changed = diagonal + (a[line - 1] == b[column - 1] ? 0 : 1);
-      diagonal = row[column];
-      row[column] = std::min({changed, row[column] + 1, row[column - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-std::string_view nearest(std::string_view wrong, std::span<const std::string_view> known) {
-  constexpr std::size_t kLongestCompared = 64;  // policy: longer words are not misspelt keys
-  const std::string_view head = wrong.substr(0, kLongestCompared);
-  return *std::ranges::min_element(known, {},
-                                   [&](std::string_view key) { return edit_distance(head, key); });
-}
-
-std::optional<std::uint64_t> read_integer(std::string_view text) {
-  int base = 10;
-  if (text.starts_with("0x")) {
-    text.remove_prefix(2);
-    base = 16;
-  }
-  std::uint64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, failure] = std::from_chars(text.data(), end, number, base);
-  return failure == std::errc{} && stop == end ? std::optional{number} : std::nullopt;
-}
-
-/// The line of the first non-ASCII octet outside strings and comments, which TOML 1.0 does not
-/// allow. Checked before toml++ parses, which accepts some of them in bare keys and then aborts.
-std::optional<std::size_t> line_of_foreign_octet(std::string_view text) {
-  std::size_t line = 1;
-  char quote = 0;        // of the current string
-  bool is_long = false;  // three quotes, not one
-  bool in_comment = false;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const char c = text[at];
-    const bool triple = text.substr(at, 3) == std::string(3, c);
-    if (c == '\n') {
-      ++line;
-      in_comment = false;
-      quote = is_long ? quote : char{0};  // only a long string continues
-    } else if (in_comment) {
-      continue;
-    } else if (quote == '"' && c == '\\') {
-      ++at;
-    } else if (quote != 0) {
-      if (c == quote && (!is_long || triple)) {
-        at += is_long ? 2 : 0;
-        quote = 0;
-      }
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-      is_long = triple;
-      at += is_long ? 2 : 0;
-    } else if (c == '#') {
-      in_comment = true;
-    } else if (static_cast<unsigned char>(c) >= 0x80) {
-      return line;
-    }
-  }
-  return std::nullopt;
-}
 
 class Reader {
  public:
   explicit Reader(std::string_view origin) : origin_(origin) {}
 
   Result<Topology> read(std::string_view text) {
-    if (const auto line = line_of_foreign_octet(text)) {
+    if (const auto line = internal::line_of_foreign_octet(text)) {
       return fail(ErrorCode::InvalidArgument,
                   "{}:{}: only ASCII may stand outside of strings and comments", origin_, *line);
     }
@@ -173,7 +104,7 @@ class Reader {
     for (const auto& [key, value] : table) {
       if (std::ranges::find(known, key.str()) == known.end()) {
         return refuse(value, "{} has no key '{}'; did you mean '{}'? (known: {})", what, key.str(),
-                      nearest(key.str(), known), fmt::join(known, ", "));
+                      internal::nearest(key.str(), known), fmt::join(known, ", "));
       }
     }
     return true;
@@ -239,7 +170,7 @@ class Reader {
     if (!read_string(table, "guid", text)) {
       return false;
     }
-    const auto number = read_integer(text);
+    const auto number = internal::read_integer(text);
     if (!number || *number == 0) {
       return refuse(*table.get("guid"),
                     "'{}' is no GUID: 64 bits in hex, not all 0, as in \"0x0008f10403960984\"",
@@ -287,7 +218,7 @@ class Reader {
     if (text.empty() && root.get("subnet_prefix") == nullptr) {
       return true;
     }
-    const auto prefix = read_integer(text);
+    const auto prefix = internal::read_integer(text);
     if (!prefix) {
       return refuse(*root.get("subnet_prefix"),
                     "'{}' is no subnet prefix: 64 bits in hex, as in \"0xfe80000000000000\"", text);
@@ -399,18 +330,12 @@ class Reader {
     return true;
   }
 
-  /// A number of virtual functions, which are named after the host, or the names of their hosts.
+  /// A number of virtual functions, which are named after the host, or an array of them.
   bool read_functions(const toml::table& table, const HostDescription& host, HcaDescription& hca) {
-    if (const auto* names = table["vfs"].as_array(); names != nullptr) {
-      for (const toml::node& element : *names) {
-        const auto* name = element.as_string();
-        if (name == nullptr) {
-          return refuse(element,
-                        "'vfs' is a number of virtual functions, or their names in quotes");
-        }
-        hca.functions.push_back(name->get());
-      }
-      return true;
+    if (const auto* functions = table["vfs"].as_array(); functions != nullptr) {
+      return std::ranges::all_of(*functions, [&](const toml::node& element) {
+        return read_function(element, hca.functions.emplace_back());
+      });
     }
     std::size_t last = 0;  // those of the host's other HCAs
     for (const HcaDescription& other : host.hcas) {
@@ -419,9 +344,30 @@ class Reader {
     std::uint32_t count = 0;
     const bool is_read = read_number(table, "vfs", 0, kMaxFunctionsPerHost, count);
     for (; count != 0; --count) {
-      hca.functions.push_back(fmt::format("{}v{}", host.name, ++last));
+      hca.functions.push_back({.name = fmt::format("{}v{}", host.name, ++last)});
     }
     return is_read;
+  }
+
+  /// The name of a virtual function's host, or a table of what the function is given.
+  bool read_function(const toml::node& element, PlannedFunction& function) {
+    static constexpr std::array<std::string_view, 4> kKnown = {"name", "pkeys", "mads", "groups"};
+    constexpr std::int64_t kMost = 0xFFFF'FFFF;
+    if (const auto* name = element.as_string(); name != nullptr) {
+      function.name = name->get();
+      return true;
+    }
+    const auto* table = element.as_table();
+    if (table == nullptr) {
+      return refuse(element,
+                    "'vfs' is a number of virtual functions, or an array of names in quotes and of "
+                    "tables, as {{ name = \"v1\", pkeys = [0x8001], mads = 100, groups = 8 }}");
+    }
+    return check_keys(*table, "a virtual function", kKnown) &&
+           read_name(*table, "virtual function", function.name) &&
+           read_pkeys(*table, function.pkeys) &&
+           read_number(*table, "mads", 0, kMost, function.quotas.mads_per_second) &&
+           read_number(*table, "groups", 0, kMost, function.quotas.groups);
   }
 
   bool read_port(const toml::table& table, HcaDescription& hca) {
@@ -430,7 +376,7 @@ class Reader {
     HcaPortDescription port;
     std::string link_layer = "InfiniBand";
     if (!check_keys(table, "a port", kKnown) || !read_number(table, "lmc", 0, kMaxLmc, port.lmc) ||
-        !read_mtu(table, port) || !read_pkeys(table, port) || !read_guid(table, port.guid) ||
+        !read_mtu(table, port) || !read_pkeys(table, port.pkeys) || !read_guid(table, port.guid) ||
         !read_addresses(table, port.addresses) || !read_string(table, "link_layer", link_layer)) {
       return false;
     }
@@ -454,7 +400,7 @@ class Reader {
     return true;
   }
 
-  bool read_pkeys(const toml::table& table, HcaPortDescription& port) {
+  bool read_pkeys(const toml::table& table, std::vector<PKey>& pkeys) {
     const toml::node* node = table.get("pkeys");
     if (node == nullptr) {
       return true;
@@ -463,7 +409,7 @@ class Reader {
     if (array == nullptr || array->empty() || array->size() > kMaxPKeysPerPort) {
       return refuse(*node, "'pkeys' must be an array of 1 to {} numbers", kMaxPKeysPerPort);
     }
-    port.pkeys.clear();
+    pkeys.clear();
     for (const toml::node& element : *array) {
       const auto* integer = element.as_integer();
       if (integer == nullptr || integer->get() < 1 || integer->get() > 0xFFFF ||
@@ -471,7 +417,7 @@ class Reader {
         return refuse(element,
                       "a P_Key is in 0x0001..0xFFFF and not 0x8000; bit 15 is full membership");
       }
-      port.pkeys.emplace_back(static_cast<std::uint16_t>(integer->get()));
+      pkeys.emplace_back(static_cast<std::uint16_t>(integer->get()));
     }
     return true;
   }
@@ -537,7 +483,7 @@ class Reader {
     const std::size_t slash = text.find('/');
     const auto number = colon == std::string::npos
                             ? std::nullopt
-                            : read_integer(std::string_view{text}.substr(colon + 1));
+                            : internal::read_integer(std::string_view{text}.substr(colon + 1));
     if (!number || (slash != std::string::npos && slash > colon)) {
       return refuse(*node, "'{}' is no end of a link: NODE:PORT or HOST/HCA:PORT is", text);
     }

@@ -36,7 +36,13 @@ TEST(TopologyFile, RoundTripsEverythingThatCanBeSaid) {
   topology.links[1].rate_gbps = 100;
   topology.hosts[0].hcas[0].guid = Guid{0x8'F104'0396'0984};
   topology.hosts[0].hcas[0].ports[0].guid = Guid{0x8'F104'0396'0990};
-  topology.hosts[0].hcas[1].functions = {"web", "store"};
+  topology.hosts[0].hcas[1].functions = {
+      {.name = "web"},
+      {.name = "store",
+       .pkeys = {PKey{0x8001}, PKey{0x0002}},
+       .quotas = {.mads_per_second = 100, .groups = 8}},
+      {.name = "log", .quotas = {.groups = 1}}
+  };
   topology.switches[0].guid = Guid{1};
   topology.faults = {*read_fault("drop p=0.01"), *read_fault("down link=h1/storage:1 for=5ms")};
   const auto again = read_topology(write_topology(topology));
@@ -80,15 +86,34 @@ name = "h2"
   };
   const auto topology = read_topology(with("2", "[\"web\"]"));
   ASSERT_TRUE(topology) << topology.error().reason;
-  EXPECT_THAT(topology->hosts[0].hcas[0].functions, ElementsAre("h1v1", "h1v2"));
-  EXPECT_THAT(topology->hosts[0].hcas[1].functions, ElementsAre("web"));
+  const auto named = [](std::string_view name) {
+    return ::testing::Field(&PlannedFunction::name, name);
+  };
+  EXPECT_THAT(topology->hosts[0].hcas[0].functions, ElementsAre(named("h1v1"), named("h1v2")));
+  EXPECT_THAT(topology->hosts[0].hcas[1].functions, ElementsAre(named("web")));
   EXPECT_TRUE(topology->hosts[1].hcas[0].functions.empty());
   EXPECT_THAT(read_topology(with("[\"web\"]", "1"))->hosts[0].hcas[1].functions,
-              ElementsAre("h1v2"));
+              ElementsAre(named("h1v2")));
   EXPECT_THAT(show(*topology), HasSubstr("virtual functions h1v1 h1v2\n"));
   EXPECT_THAT(reason_of(with("32", "0")), HasSubstr("lab.toml:5: "));
   EXPECT_THAT(reason_of(with("30", "2")), HasSubstr("at most 31"));
   EXPECT_THAT(reason_of(with("[1]", "0")), HasSubstr("'vfs' is a number"));
+  const auto given = read_topology(
+      with("[\"web\", { name = \"store\", pkeys = [0x8005], mads = 9, groups = 2 }]", "0"));
+  ASSERT_TRUE(given) << given.error().reason;
+  EXPECT_THAT(given->hosts[0].hcas[0].functions,
+              ElementsAre(
+                  PlannedFunction{
+                      .name = "web"
+  },
+                  PlannedFunction{.name = "store",
+                                  .pkeys = {PKey{0x8005}},
+                                  .quotas = {.mads_per_second = 9, .groups = 2}}));
+  EXPECT_THAT(reason_of(with("[{ pkeys = [1] }]", "0")), HasSubstr("needs a name"));
+  EXPECT_THAT(reason_of(with("[{ name = \"a\", mad = 1 }]", "0")), HasSubstr("'mads'"));
+  EXPECT_THAT(reason_of(with("[{ name = \"a\", pkeys = [0x8000] }]", "0")),
+              HasSubstr("not 0x8000"));
+  EXPECT_THAT(reason_of(with("[{ name = \"a\", groups = -1 }]", "0")), HasSubstr("'groups'"));
   EXPECT_THAT(reason_of(with("[\"h2\"]", "0")), HasSubstr("two nodes are named h2"));
   EXPECT_THAT(reason_of(with("[\"-\"]", "0")), HasSubstr("host name '-' will not do"));
 }

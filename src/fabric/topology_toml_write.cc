@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fabric/topology.h"
@@ -30,6 +33,14 @@ void write_addresses(std::string& text, const std::vector<InterfaceAddress>& add
   }
 }
 
+[[nodiscard]] std::string list_of(std::span<const PKey> pkeys) {
+  std::vector<std::string> keys;
+  for (const PKey pkey : pkeys) {
+    keys.push_back(fmt::format("{:#06x}", pkey.value()));
+  }
+  return fmt::format("[{}]", fmt::join(keys, ", "));
+}
+
 void write_port(std::string& text, const HcaPortDescription& port) {
   const auto out = std::back_inserter(text);
   const HcaPortDescription usual;
@@ -42,13 +53,28 @@ void write_port(std::string& text, const HcaPortDescription& port) {
     fmt::format_to(out, "mtu = {}\n", bytes(port.max_mtu));
   }
   if (port.pkeys != usual.pkeys) {
-    std::vector<std::string> keys;
-    for (const PKey pkey : port.pkeys) {
-      keys.push_back(fmt::format("{:#06x}", pkey.value()));
-    }
-    fmt::format_to(out, "pkeys = [{}]\n", fmt::join(keys, ", "));
+    fmt::format_to(out, "pkeys = {}\n", list_of(port.pkeys));
   }
   write_addresses(text, port.addresses);
+}
+
+void write_functions(std::string& text, std::span<const PlannedFunction> functions) {
+  const auto out = std::back_inserter(text);
+  std::string_view before = "vfs = [";
+  for (const PlannedFunction& function : functions) {
+    text += std::exchange(before, ", ");
+    if (function == PlannedFunction{.name = function.name}) {
+      fmt::format_to(out, "\"{}\"", function.name);
+      continue;
+    }
+    fmt::format_to(out, "{{ name = \"{}\"", function.name);
+    if (!function.pkeys.empty()) {
+      fmt::format_to(out, ", pkeys = {}", list_of(function.pkeys));
+    }
+    fmt::format_to(out, ", mads = {}, groups = {} }}", function.quotas.mads_per_second,
+                   function.quotas.groups);
+  }
+  text += functions.empty() ? "" : "]\n";
 }
 
 void write_host(std::string& text, const HostDescription& host) {
@@ -61,9 +87,7 @@ void write_host(std::string& text, const HostDescription& host) {
   for (const HcaDescription& hca : host.hcas) {
     fmt::format_to(out, "[[host.hca]]\nname = \"{}\"\n", hca.name);
     write_guid(text, hca.guid);
-    if (!hca.functions.empty()) {
-      fmt::format_to(out, "vfs = [\"{}\"]\n", fmt::join(hca.functions, "\", \""));
-    }
+    write_functions(text, hca.functions);
     if (std::ranges::all_of(hca.ports,
                             [](const auto& port) { return port == HcaPortDescription{}; })) {
       fmt::format_to(out, "ports = {}\n", hca.ports.size());

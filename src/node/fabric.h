@@ -186,7 +186,15 @@ class Fabric {
   [[nodiscard]] Result<void> describe(const FunctionChange& change, fabric::PortIndex physical,
                                       std::string_view port_name,
                                       fabric::FunctionDescription& wanted) const;
+  [[nodiscard]] Result<fabric::PortIndex> find_physical(std::string_view name) const;
+  [[nodiscard]] Result<fabric::PortIndex> find_function(std::string_view name) const;
   [[nodiscard]] Result<void> set_function(const NodeChange& change);
+  [[nodiscard]] Result<void> move_function(const NodeChange& change, Instant now);
+  [[nodiscard]] Result<fabric::FunctionDescription> describe_at(fabric::PortIndex port,
+                                                                fabric::PortIndex physical,
+                                                                std::string_view port_name) const;
+  [[nodiscard]] std::uint32_t lend_number(fabric::PortIndex port, fabric::PortIndex physical,
+                                          Instant now);
   [[nodiscard]] Result<void> check_removal(fabric::NodeIndex node, bool is_forced) const;
   void remove_function_of(fabric::NodeIndex node, Instant now);
   void disconnect(fabric::NodeIndex node, Instant now);

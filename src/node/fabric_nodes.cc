@@ -61,6 +61,9 @@ Result<void> Fabric::change_node(const NodeChange& change, Instant now) {
   if (change.action == NodeChange::Action::Set) {
     return set_function(change);
   }
+  if (change.action == NodeChange::Action::Move) {
+    return move_function(change, now);
+  }
   auto changed =
       change.action == NodeChange::Action::Add ? add_node(change, now) : remove_node(change, now);
   if (!changed || !has_subnet_manager_) {

@@ -96,9 +96,13 @@ bool HostServices::update_ports(Instant now) {
       continue;
     }
     has_changes = true;
+    const Lid before = port.sa->port().lid;
     port.sa->set_port(local, now);
     set_up_interface(port, now);
     resolver_.port_changed(key_of(port.index), now);
+    if (before != Lid{} && local.lid != Lid{} && before != local.lid) {
+      resolver_.announce(key_of(port.index), now);
+    }
     const PortRecord& record = tables_.port(port.index);
     const fabric::HcaRecord& hca = tables_.hcas()[record.hca.value()];
     connections_.set_port({.index = port.index,
@@ -111,17 +115,19 @@ bool HostServices::update_ports(Instant now) {
   return has_changes;
 }
 
-/// Creates the interface for the partition of the first P_Key, replacing one of another partition.
+/// Creates the interface for the partition of the first P_Key, replacing one of another partition,
+/// or one with another QP: that of a virtual function which has another number now.
 void HostServices::set_up_interface(Port& port, Instant now) {
   const PKey pkey = interface_pkey(port.sa->port());
-  if (port.pkey == pkey) {
+  const auto function = plane_.shared_ports().function_at(port.index);
+  const Qpn qpn = ipoib_qpn(port.port_of_host, function ? function->number.value() : 0U);
+  if (port.pkey == pkey && port.qpn == qpn) {
     return;
   }
   resolver_.remove_interface({.port = key_of(port.index), .pkey = port.pkey}, now);
   port.pkey = pkey;
+  port.qpn = qpn;
   if (pkey.is_valid()) {
-    const auto function = plane_.shared_ports().function_at(port.index);
-    const Qpn qpn = ipoib_qpn(port.port_of_host, function ? function->number.value() : 0U);
     // The topology was validated, so no two ports share an address.
     static_cast<void>(resolver_.add_interface(
         {.port = key_of(port.index), .pkey = pkey}, qpn, *port.sa,

@@ -91,6 +91,7 @@ class HostServices {
     fabric::PortIndex index;
     std::uint32_t port_of_host{};
     PKey pkey{};  // of its IPoIB interface
+    Qpn qpn{};    // of that, too
     mad::ManagementInterface* gsi{};
     std::uint32_t snooper{};  // received MADs may change deadlines
     std::unique_ptr<sa::SaClient> sa;

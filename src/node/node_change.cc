@@ -98,7 +98,8 @@ namespace {
   if (change.action == NodeChange::Action::Remove || value.empty()) {
     return false;
   }
-  if (is_virtual && read_quota(key, value, change.function)) {
+  const bool is_move = change.action == NodeChange::Action::Move;
+  if (is_virtual && !is_move && read_quota(key, value, change.function)) {
     return true;
   }
   if (change.action == NodeChange::Action::Set) {
@@ -107,6 +108,9 @@ namespace {
   if (key == "of") {
     change.of = value;
     return true;
+  }
+  if (is_move) {
+    return false;
   }
   if (key == "link") {
     change.links.emplace_back(value);
@@ -165,8 +169,8 @@ Result<NodeChange> read_node_change(std::string_view text) {
   const std::string_view action = next_word(rest);
   if (action == "remove") {
     change.action = NodeChange::Action::Remove;
-  } else if (action == "set") {
-    change.action = NodeChange::Action::Set;
+  } else if (action == "set" || action == "move") {
+    change.action = action == "set" ? NodeChange::Action::Set : NodeChange::Action::Move;
     is_virtual = true;
     if (next_word(rest) != "vf") {
       return refuse(text);
@@ -188,8 +192,12 @@ Result<NodeChange> read_node_change(std::string_view text) {
   }
   for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
     if (!read_word(word, is_virtual, change)) {
-      return is_virtual && is_quota(word) ? refuse_quota(word) : refuse(text);
+      const bool has_quotas = is_virtual && change.action != NodeChange::Action::Move;
+      return has_quotas && is_quota(word) ? refuse_quota(word) : refuse(text);
     }
+  }
+  if (change.action == NodeChange::Action::Move && change.of.empty()) {
+    return refuse(text);
   }
   if (change.action == NodeChange::Action::Add) {
     if (auto checked = check(change, is_virtual); !checked) {

@@ -31,14 +31,16 @@ struct FunctionChange {
 
 /// A parsed request.
 struct NodeChange {
-  enum class Action : std::uint8_t { Add, Remove, Set };
+  enum class Action : std::uint8_t { Add, Remove, Set, Move };
 
   Action action{Action::Add};
   std::string name;
   bool is_forced{};  // Remove: even if programs on the host have devices open
 
+  // Add and Move, of a virtual function: the port that it is to share, as h1, h1:1 or h1/weft1:2
+  std::string of{};
+
   // Add:
-  std::string of{};  // a virtual function: the port that it shares, as h1, h1:1 or h1/weft1:2
   fabric::NodeKind kind{fabric::NodeKind::Host};
   std::uint32_t ports{};  // of a switch, or of each HCA of a host
   std::uint32_t hcas{1};  // of a host
@@ -51,7 +53,8 @@ struct NodeChange {
 
 inline constexpr std::string_view kNodeChangeGrammar =
     "add host NAME link=PORT... [hcas=N] [ports=N], add switch NAME ports=N link=PORT..., "
-    "add vf NAME of=PORT [QUOTA]..., set vf NAME QUOTA... or remove NAME [force], where a QUOTA is "
+    "add vf NAME of=PORT [QUOTA]..., set vf NAME QUOTA..., move vf NAME of=PORT or remove NAME "
+    "[force], where a QUOTA is "
     "pkeys=ENTRY,..., mads=N or groups=N (0: no limit), and an ENTRY of the port's P_Key table is "
     "an "
     "index or a key as 0x8005";

@@ -55,6 +55,21 @@ TEST(NodeChange, ReadsWhatAVirtualFunctionIsGiven) {
   }
 }
 
+TEST(NodeChange, ReadsWhereAVirtualFunctionMoves) {
+  const auto moved = read_node_change("move vf v1 of=h3/weft1:2");
+  ASSERT_TRUE(moved) << moved.error().reason;
+  EXPECT_EQ(moved->action, NodeChange::Action::Move);
+  EXPECT_EQ(moved->name, "v1");
+  EXPECT_EQ(moved->of, "h3/weft1:2");
+  for (const char* text :
+       {"move vf v1", "move v1 of=h3", "move vf of=h3", "move vf v1 of=", "move vf v1 of=h3 mads=3",
+        "move vf v1 of=h3 force", "move vf v1 of=h3 link=s1:1"}) {
+    const auto refused = read_node_change(text);
+    ASSERT_FALSE(refused) << text;
+    EXPECT_THAT(refused.error().reason, HasSubstr("is not one of")) << text;
+  }
+}
+
 TEST(NodeChange, RefusesWhatIsNone) {
   for (const char* text :
        {"", "add", "add h9 link=s1:7", "add host",

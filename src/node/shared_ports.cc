@@ -118,6 +118,37 @@ void SharedPorts::remove(PortIndex port, Instant now) {
   }
 }
 
+/// SA gets the Delete of the GUID before its Set at the other port, since it declines a GUID that
+/// two ports have; if they overtake each other, the Set is repeated (AliasGuids).
+Result<std::size_t> SharedPorts::move(PortIndex port, const Function& to,
+                                      const fabric::FunctionDescription& wanted, Instant now) {
+  const Function from = functions_.at(port);
+  Shared& target = shared_at(to.physical, now);
+  target.port->update(physical_port_of(tables_, to.physical), now);  // its P_Keys as they are now
+  if (auto possible = target.port->multiplexer().can_add(to.number, now); !possible) {
+    return std::unexpected(possible.error());
+  }
+  for (const std::uint16_t index : wanted.pkeys) {
+    if (index >= tables_.pkeys(to.physical).size()) {
+      return fail(ErrorCode::InvalidArgument, "the port has no entry {} in its P_Key table", index);
+    }
+  }
+  Shared& source = shared_.at(from.physical);
+  const auto state = source.port->export_function(from.number, now);
+  WEFT_ASSERT(state.has_value(), "a function that was added can be exported");
+  source.functions.erase(from.number);
+  source.descriptions.erase(port);
+  pass_on(from.physical, source, now);
+  const auto lost = target.port->import_function(to.number, options_of(wanted), *state, now);
+  WEFT_ASSERT(lost.has_value(), "number and P_Keys were looked at");
+  target.functions[to.number] = port;
+  target.descriptions[port] = wanted;
+  functions_[port] = to;
+  ports_as_of_ = 0;
+  pass_on(to.physical, target, now);
+  return lost->size();
+}
+
 bool SharedPorts::may_add(PortIndex physical, FunctionId function, Instant now) const {
   const auto found = shared_.find(physical);
   return found == shared_.end() ||

@@ -32,6 +32,11 @@ class SharedPorts {
     std::function<void(fabric::PortIndex, const mad::MadAddress&, const mad::MadBytes&)> deliver;
   };
 
+  struct Function {
+    fabric::PortIndex physical{fabric::kNoPort};
+    sriov::FunctionId number{};
+  };
+
   /// `tables` must outlive it.
   SharedPorts(fabric::TablesBuilder& tables, Wire wire) : tables_(tables), wire_(std::move(wire)) {}
   SharedPorts(const SharedPorts&) = delete;
@@ -49,16 +54,18 @@ class SharedPorts {
   [[nodiscard]] Result<void> change(fabric::PortIndex port,
                                     const fabric::FunctionDescription& wanted);
   void remove(fabric::PortIndex port, Instant now);
+  /// The function of `port` becomes that number of another physical port, with its GUID, its
+  /// memberships and its communication IDs. Returns how many of these are in use there, whose
+  /// connections are lost. `wanted.pkeys` are of the new port; errors are those of add(), and then
+  /// the function is where it was.
+  [[nodiscard]] Result<std::size_t> move(fabric::PortIndex port, const Function& to,
+                                         const fabric::FunctionDescription& wanted, Instant now);
   /// The physical port is gone, with its functions.
   void remove_physical(fabric::PortIndex physical) { shared_.erase(physical); }
   /// Whether the number may be used at the port.
   [[nodiscard]] bool may_add(fabric::PortIndex physical, sriov::FunctionId function,
                              Instant now) const;
 
-  struct Function {
-    fabric::PortIndex physical{fabric::kNoPort};
-    sriov::FunctionId number{};
-  };
   /// None for ports that are nobody's virtual function.
   [[nodiscard]] std::optional<Function> function_at(fabric::PortIndex port) const;
   /// What the function of a port was given.

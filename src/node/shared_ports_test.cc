@@ -115,6 +115,58 @@ TEST_F(SharedPortsOfTables, SayWhoseAPortIs) {
   EXPECT_FALSE(shared.may_add(port("h1"), FunctionId{1}, kNow));  // its MADs may be under way
 }
 
+TEST_F(SharedPortsOfTables, MoveAFunctionWithItsGuidToAnotherPort) {
+  add("v1", 1);
+  add("v2", 2);
+  let_sa_answer();
+  let_sa_answer();
+  const Guid guid = fabric.builder.port(port("v1")).guid;
+  fabric.builder.set_subnet_manager(port("h2"), fabric.lid("h1"), ServiceLevel{});
+  fabric::FunctionDescription wanted = shared.description_of(port("v1"));
+  wanted.quotas.groups = 7;
+  const SharedPorts::Function to{.physical = port("h2"), .number = FunctionId{4}};
+  const auto lost = shared.move(port("v1"), to, wanted, kNow);
+  ASSERT_TRUE(lost) << lost.error().reason;
+  EXPECT_EQ(*lost, 0U);
+  ASSERT_EQ(sent.size(), 2U);  // SA declines a GUID that two ports have
+  EXPECT_EQ(sent[0].first, port("h1"));
+  EXPECT_EQ(header_of(sent[0].second.bytes).method, wire::MadMethod::Delete);
+  EXPECT_EQ(sent[1].first, port("h2"));
+  EXPECT_EQ(header_of(sent[1].second.bytes).method, wire::MadMethod::Set);
+  shared.run(kNow);
+  EXPECT_EQ(fabric.builder.port(port("v1")).lid, fabric.lid("h2"));
+  EXPECT_EQ(state("v1"), PortState::Initialize);
+  let_sa_answer();
+  EXPECT_EQ(state("v1"), PortState::Active);
+  EXPECT_THAT(fabric.builder.gids(port("v1")), ElementsAre(Gid{kDefaultGidPrefix, guid}));
+  EXPECT_EQ(state("v2"), PortState::Active);
+  EXPECT_THAT(shared.functions_of(port("h1")), ElementsAre(port("v2")));
+  EXPECT_THAT(shared.functions_of(port("h2")), ElementsAre(port("v1")));
+  EXPECT_EQ(shared.function_at(port("v1"))->number, FunctionId{4});
+  EXPECT_EQ(shared.description_of(port("v1")).quotas.groups, 7U);
+  EXPECT_EQ(shared.shared_port(port("h2")).multiplexer().groups().limit_of(FunctionId{4}), 7U);
+  // What the other port has it may be told of; what the old port gets for it is nobody's.
+  EXPECT_FALSE(shared.may_add(port("h1"), FunctionId{1}, kNow));
+}
+
+TEST_F(SharedPortsOfTables, StayWhereTheyAreIfTheyCannotMove) {
+  add("v1", 1);
+  let_sa_answer();
+  fabric::FunctionDescription wanted = shared.description_of(port("v1"));
+  const auto refused = [&](std::uint16_t number, std::vector<std::uint16_t> pkeys) {
+    wanted.pkeys = std::move(pkeys);
+    const auto moved = shared.move(
+        port("v1"), {.physical = port("h2"), .number = FunctionId{number}}, wanted, kNow);
+    return !moved && moved.error().code == ErrorCode::InvalidArgument;
+  };
+  EXPECT_TRUE(refused(0, {0}));
+  EXPECT_TRUE(refused(1, {9}));
+  shared.run(kNow);
+  EXPECT_TRUE(sent.empty());
+  EXPECT_EQ(state("v1"), PortState::Active);
+  EXPECT_THAT(shared.functions_of(port("h1")), ElementsAre(port("v1")));
+}
+
 TEST_F(SharedPortsOfTables, LeaveMadsOfOtherPortsAndOfThePhysicalQp0Alone) {
   add("v1", 1);
   let_sa_answer();

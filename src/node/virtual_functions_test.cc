@@ -117,6 +117,27 @@ TEST_F(VirtualFunctions, HavePKeyTablesOfTheirOwn) {
   EXPECT_THAT(tables().pkeys(port("v2")), ElementsAre(pkeys[1]));
 }
 
+TEST_F(VirtualFunctions, MoveWithTheirPKeysToAPortThatHasThem) {
+  fabric::Topology topology = *fabric::generate_star(3);
+  topology.hosts[0].hcas[0].ports[0].pkeys = {kDefaultPKey, PKey{0x8005}};
+  topology.hosts[1].hcas[0].ports[0].pkeys = {kDefaultPKey, PKey{0x8006}, PKey{0x8005}};
+  made_ = std::move(*Fabric::create(topology, now_));
+  settle();
+  ASSERT_EQ(change("add vf v1 of=h1 pkeys=0x8005"), "");
+  const Gid gid = tables().gids(port("v1")).front();
+  EXPECT_THAT(change("move vf v1 of=h3"), HasSubstr("not 0x8005"));
+  EXPECT_THAT(change("move vf v1 of=h1"), HasSubstr("already"));
+  EXPECT_EQ(tables().port(port("v1")).state, PortState::Active);
+  ASSERT_EQ(change("move vf v1 of=h2"), "");
+  EXPECT_THAT(tables().pkeys(port("v1")), ElementsAre(PKey{0x8005}));
+  EXPECT_EQ(tables().port(port("v1")).state, PortState::Active);
+  EXPECT_EQ(tables().port(port("v1")).lid, tables().port(port("h2")).lid);
+  EXPECT_THAT(tables().gids(port("v1")), ElementsAre(gid));
+  EXPECT_THAT(tables().gids(port("h2")), ElementsAre(::testing::_, gid));
+  EXPECT_NE(tables().gids(port("h1")).back(), gid);
+  EXPECT_EQ(change("remove h1"), "");  // nothing of it is left there
+}
+
 TEST_F(VirtualFunctions, HavePKeysThatAreNamedByTheKey) {
   fabric::Topology topology = *fabric::generate_star(2);
   topology.hosts[0].hcas[0].ports[0].pkeys = {kDefaultPKey, PKey{0x8005}};
@@ -184,8 +205,8 @@ TEST_F(VirtualFunctions, AreAtMost31OfAPort) {
 
 TEST_F(VirtualFunctions, OfTheTopologyAreThereFromTheStart) {
   fabric::Topology topology = *fabric::generate_star(3);
-  topology.hosts[1].hcas[0].functions = {"web", "store"};
-  topology.hosts[2].hcas[0].functions = {"h3v1"};
+  topology.hosts[1].hcas[0].functions = {{.name = "web"}, {.name = "store"}};
+  topology.hosts[2].hcas[0].functions = {{.name = "h3v1"}};
   made_ = std::move(*Fabric::create(topology, now_));
   settle();
   for (const std::string_view name : {"web", "store", "h3v1"}) {
@@ -201,7 +222,7 @@ TEST_F(VirtualFunctions, OfTheTopologyAreThereFromTheStart) {
 TEST_F(VirtualFunctions, OfAPortWithoutACableCannotBe) {
   fabric::Topology topology = *fabric::generate_star(2);
   topology.hosts[0] = fabric::make_host("h1", 2, 1);
-  topology.hosts[0].hcas[1].functions = {"v1"};
+  topology.hosts[0].hcas[1].functions = {{.name = "v1"}};
   const auto refused = Fabric::create(topology, now_);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().reason, HasSubstr("virtual function v1: no cabled port h1/weft1:1"));

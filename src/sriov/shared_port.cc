@@ -99,11 +99,36 @@ Result<void> SharedPort::add(FunctionId function, const FunctionOptions& options
 Result<void> SharedPort::remove(FunctionId function, Instant now) {
   auto removed = mux_.remove_function(function, now);
   if (removed) {
-    std::erase(functions_, function);
-    std::erase_if(received_, [&](const FunctionMad& mad) { return mad.function == function; });
+    forget(function);
   }
   collect();
   return removed;
+}
+
+void SharedPort::forget(FunctionId function) {
+  std::erase(functions_, function);
+  std::erase_if(received_, [&](const FunctionMad& mad) { return mad.function == function; });
+}
+
+Result<FunctionState> SharedPort::export_function(FunctionId function, Instant now) {
+  auto state = mux_.export_function(function, now);
+  if (state) {
+    forget(function);
+  }
+  collect();
+  return state;
+}
+
+Result<std::vector<std::uint32_t>> SharedPort::import_function(FunctionId function,
+                                                               const FunctionOptions& options,
+                                                               const FunctionState& state,
+                                                               Instant now) {
+  auto lost = mux_.import_function(function, options, state, now);
+  if (lost) {
+    functions_.push_back(function);
+  }
+  collect();
+  return lost;
 }
 
 /// In the function's own table; the exact entry, for a full and a limited member differ.

@@ -67,6 +67,12 @@ class SharedPort {
   [[nodiscard]] Result<void> change(FunctionId function, const FunctionOptions& options) {
     return mux_.change_function(function, options);
   }
+  /// As Multiplexer::export_function and import_function: a function moves to another port.
+  [[nodiscard]] Result<FunctionState> export_function(FunctionId function, Instant now);
+  [[nodiscard]] Result<std::vector<std::uint32_t>> import_function(FunctionId function,
+                                                                   const FunctionOptions& options,
+                                                                   const FunctionState& state,
+                                                                   Instant now);
 
   /// A MAD that a function's interface sends. The P_Key must be one of the function's.
   void send(FunctionId function, mad::InterfaceKind kind, const mad::MadPacket& packet,
@@ -89,6 +95,7 @@ class SharedPort {
 
  private:
   [[nodiscard]] std::optional<std::uint16_t> index_of(FunctionId function, PKey pkey) const;
+  void forget(FunctionId function);
   void collect();
 
   Multiplexer mux_;

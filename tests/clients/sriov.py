@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Debian's programs in virtual functions: two of one host's port, beside another host; as root and as an ordinary user; a program that lies; functions that
 are taken away and whose port loses its cable; P_Keys and quotas, and what is said of them; captures of tunnels; functions of a topology file; programs that all
-use the same ids; OpenSM as the manager; the commands of the guide.
+use the same ids; functions that migrate; OpenSM as the manager; the commands of the guide.
 
     sriov.py
 """
@@ -12,6 +12,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import time
 import types
 import unittest
@@ -51,6 +52,10 @@ b = "s1:2"
 """
 TUNNEL_QPN, PROXY_QPN = 0x2C00, 0x2800    # of the first function; eight numbers each, of which bit 1 says QP1
 ADDRESS = {"h1": "127.77.0.1", "h2": "127.77.0.2", "v1": "127.77.0.3", "v2": "127.77.0.4", "h1v1": "127.77.0.3", "web": "127.77.0.6"}
+MOVED = {"h2": "127.77.0.2", "v1": "127.77.0.4"}  # where there are three hosts
+MIGRATION_SECONDS = 5
+FLOOD = weft_clients.ROOT / "tests" / "hostile" / "flooding_function.py"
+FLOODS = 2000
 
 
 class Functions(namespaces.Account):
@@ -92,13 +97,13 @@ class Functions(namespaces.Account):
         self.assertTrue(namespaces.eventually(lambda: child.poll() is not None or listens()), command)
         return child
 
-    def begin_rping(self, server, client):
+    def begin_rping(self, server, client, addresses=None):
         port = str(self.free.take())
-        common = ("-a", ADDRESS[server], "-p", port, "-C", "10", "-V")
+        common = ("-a", (addresses or ADDRESS)[server], "-p", port, "-C", "10", "-V")
         return [self.begin_server(server, port, "rping", "-s", *common), self.begin(client, "rping", "-c", *common)]
 
-    def rping(self, server, client):
-        for child in self.begin_rping(server, client):
+    def rping(self, server, client, addresses=None):
+        for child in self.begin_rping(server, client, addresses):
             self.end_well(child)
 
     def test_devices_show_the_lid_of_the_port_and_a_gid_of_its_own(self):
@@ -403,6 +408,27 @@ class AsThisUser(Functions, unittest.TestCase):
         self.run_on("v1", "smpquery", "-t", "200", "nodeinfo", "-D", "0,1", check=False)
         self.assertGreater(self.counts("v1")["a virtual QP0 sends nothing"], 0)
 
+    def test_a_function_that_floods_hurts_nobody_and_is_named(self):
+        """By MADs; tests/hostile/run.py --functions has others of its ways."""
+        self.functions_up()
+        ports = self.ports()
+        flood = self.begin("v1", sys.executable, str(FLOOD), str(ports["h1"]["lid"]), ports["v1"]["gid"], ports["v2"]["gid"], str(FLOODS),
+                           "joins", "foreign", "tagged", "tables", "requests", "qp0")
+        rounds = 0
+        while flood.poll() is None or rounds == 0:
+            self.rping("v2", "h2")
+            self.assertEqual(self.run_on("v2", "saquery", "NR").count("NodeRecord dump"), 3)
+            rounds += 1
+        self.assertRegex(self.end_well(flood), rf"joins: {FLOODS}\n")
+        counts = self.counts("v1")
+        for reason in ("too many membership requests are open, or a repeat", "the transaction ID's top byte is not zero", "a virtual QP0 sends nothing"):
+            self.assertTrue(counts.get(reason), f"{reason}: {counts}")
+        self.assertLessEqual(len(self.shown("v1")["groups"]), 512)
+        self.assertFalse(set(counts) & set(self.counts("v2")) - {"translated to the port's indexes and ids"})
+        self.assertIn("VF 1", self.weft("explain", "mad", "v1", "--dropped").stdout)
+        self.weft("vf", "remove", "v1")
+        self.assertTrue(namespaces.eventually(lambda: "ff12:4077" not in self.run_on("h2", "saquery", "--smkey", "1", "MCMR")))
+
     def test_captures_show_tunnelled_mads_beside_those_on_the_wire(self):
         self.weft("up", "star", "2")
         self.weft("vf", "add", "h2", "v1", "v2")
@@ -429,7 +455,7 @@ class AsThisUser(Functions, unittest.TestCase):
 
     def test_topology_files_have_functions(self):
         text = PARTITIONED.replace("[[host.hca]]", "[[host.hca]]\nvfs = 3", 1)
-        text = text.replace('name = "h2"\n[[host.hca]]', 'name = "h2"\n[[host.hca]]\nvfs = ["web"]')
+        text = text.replace('name = "h2"\n[[host.hca]]', 'name = "h2"\n[[host.hca]]\nvfs = [{ name = "web", pkeys = [0xFFFF, 0x8005], groups = 8 }]')
         path = self.topology(text)
         self.assertIn("virtual functions h1v1 h1v2 h1v3\n", self.weft("topology", "show", path).stdout)
         self.weft("up", path)
@@ -437,6 +463,8 @@ class AsThisUser(Functions, unittest.TestCase):
         listed = self.weft("vf", "list").stdout
         for host, port in (("h1v1", "h1:1"), ("h1v2", "h1:1"), ("h1v3", "h1:1"), ("web", "h2:1")):
             self.assertRegex(listed, rf"(?m)^{host} +{port} +Active ")
+        web = self.shown("web")
+        self.assertEqual(([entry["pkey"] for entry in web["pkeys"]], web["quotas"]), (["0xffff", "0x8005"], {"mads_per_second": 0, "groups": 8}))
         self.rping("web", "h1v1")
         self.weft("vf", "add", "h1", "v9")
         self.wait_for_state("v9")
@@ -470,12 +498,57 @@ class AsThisUser(Functions, unittest.TestCase):
             os.killpg(manager.pid, signal.SIGKILL)
             manager.wait(SECONDS)
 
+    def migrates_within_seconds(self):
+        """v1 moves from h1 to h3, where another has its number, and back: h2, which knew the path to it, reaches it there, and it h2; groups find it, too."""
+        self.weft("vf", "add", "h1", "v1")
+        self.weft("vf", "add", "h3", "v2")
+        self.wait_for_state("v1", "v2")
+        gid = self.ports()["v1"]["gid"]
+        self.rping("v1", "h2", MOVED)
+        for place, number in (("h3", 2), ("h1", 2)):
+            self.weft("vf", "migrate", "v1", place)
+            start = time.monotonic()
+            self.rping("v1", "h2", MOVED)
+            self.assertLess(time.monotonic() - start, MIGRATION_SECONDS)
+            ports = self.ports()
+            self.assertEqual((ports["v1"]["gid"], ports["v1"]["lid"], ports["v1"]["function_of"]), (gid, ports[place]["lid"], f"{place}:1"))
+            self.assertEqual(self.shown("v1")["number"], number)
+            self.rping("h2", "v1", MOVED)
+        member = self.begin("v1", "mckey", "-m", str(GROUP), "-b", MOVED["v1"], "-C", "5")
+        self.assertTrue(namespaces.eventually(lambda: self.members(GROUP)))
+        self.run_on("h2", "mckey", "-m", str(GROUP), "-b", MOVED["h2"], "-s", "-C", "5")
+        self.end_well(member)
+
+    def test_functions_migrate_under_wefts_manager(self):
+        self.weft("up", "star", "3")
+        self.migrates_within_seconds()
+
+    def test_functions_migrate_under_opensm(self):
+        self.weft("up", "star", "3", "--no-sm")
+        self.begin("h2", "env", f"OSM_TMP_DIR={self.folder}", f"OSM_CACHE_DIR={self.folder}", "opensm", "-f", f"{self.folder}/osm.log")
+        self.wait_for_state("h1", "h3")
+        self.migrates_within_seconds()
+
+    def test_connections_of_a_function_that_migrates_end_as_documented(self):
+        self.weft("up", "star", "3")
+        self.weft("vf", "add", "h1", "v1")
+        self.wait_for_state("v1")
+        port = str(self.free.take())
+        server = self.begin_server("v1", port, "rping", "-s", "-a", MOVED["v1"], "-p", port)
+        client = self.begin("h2", "rping", "-c", "-a", MOVED["v1"], "-p", port)
+        self.assertTrue(namespaces.eventually(lambda: len(self.ids_of("h2")) == 1))
+        self.weft("vf", "migrate", "v1", "h3")
+        output, in_time = weft_clients.communicate(client, time.monotonic() + SECONDS)
+        self.assertTrue(in_time, output)
+        self.assertIn("retry exceeded", output.lower())
+        weft_clients.end(server)
+
     def test_what_cannot_be_is_refused_in_words(self):
         self.weft("up", "star", "2")
         for arguments, words in ((("add", "s1:1", "v1"), "share the port of a host"), (("add", "h9", "v1"), "h9"), (("add", "h1", "h2"), "has a node h2 already"),
                                  (("remove", "h2"), "no virtual function"), (("add", "h1", "v1", "--pkeys", "1"), "the entries 0 to 0"),
                                  (("add", "h1", "v1", "--pkeys", "0x8005"), "has 0xffff"), (("add", "h1", "v1", "--pkeys", "0,"), "will not do"),
-                                 (("set", "h2", "--mads", "5"), "no virtual function"), (("set", "h2"), "nothing is to be set"), (("show", "h2"), "no virtual function")):
+                                 (("set", "h2", "--mads", "5"), "no virtual function"), (("set", "h2"), "nothing is to be set"), (("show", "h2"), "no virtual function"), (("migrate", "h1", "h2"), "no virtual function")):
             done = self.weft("vf", *arguments, check=False)
             self.assertNotEqual(done.returncode, 0, arguments)
             self.assertIn(words, done.stderr, arguments)

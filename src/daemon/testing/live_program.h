@@ -32,6 +32,7 @@ class NoEvents final : public host::ProcessEvents {
   }
   void async_event(std::uint32_t, const hca::AsyncEvent& event) override {
     device_fatal += event.type == hca::AsyncEventType::DeviceFatal ? 1 : 0;
+    lid_change += event.type == hca::AsyncEventType::LidChange ? 1 : 0;
     path_migrated += event.type == hca::AsyncEventType::PathMigrated ? 1 : 0;
   }
   void target_event(std::uint32_t, Qpn target, hca::AsyncEventType type) override {
@@ -58,6 +59,7 @@ class NoEvents final : public host::ProcessEvents {
   std::vector<std::pair<Qpn, hca::AsyncEventType>> target_events;
   std::atomic<int> device_fatal{0};
   std::atomic<int> path_migrated{0};
+  std::atomic<int> lid_change{0};
 };
 
 /// A program with registered memory and two RC QPs, of which most tests use one.
