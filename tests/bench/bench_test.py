@@ -19,6 +19,7 @@ import bench_placed  # noqa: E402
 import bench_resolver  # noqa: E402
 import bench_rows  # noqa: E402
 import bench_runs  # noqa: E402
+import bench_ways  # noqa: E402
 import weft_clients  # noqa: E402
 
 LATENCY = """
@@ -46,6 +47,31 @@ def figures_of_an_idle_machine():
     bench_rows.add_tcp(figures, '[{"size": 8, "one_way_us": 5, "gigabytes_per_s": 0.008, "million_messages_per_s": 1}]')
     bench_rows.add(figures, "UCX ucp_put_lat 8 B", "us", 0.25)
     return figures
+
+
+class Ways(unittest.TestCase):
+    USUAL, OTHER = bench_ways.Way("h1"), bench_ways.Way("v1", options=("--ns",))
+
+    def test_a_program_runs_both_ways_in_turns(self):
+        order = []
+
+        def run(way):
+            order.append(way.name)
+            return {"h1": 2.0, "v1": 3.0}[way.name] + len(order)
+        (figure,), failures = bench_ways.measure([("ib_send_lat 8 B", "us", run)], self.USUAL, self.OTHER, 3, lambda _: None)
+        self.assertEqual(order, ["h1", "v1", "v1", "h1", "h1", "v1"])
+        self.assertEqual((figure.values[self.USUAL], figure.values[self.OTHER], failures), ([3.0, 6.0, 7.0], [5.0, 6.0, 9.0], []))
+        (row,) = bench_ways.rows([figure])
+        self.assertEqual((row["name"], row["value"], row["peer"], row["peer_value"], row["ratio"], row["best"], row["runs"]),
+                         ("ib_send_lat 8 B v1", 6.0, "h1", 6.0, 1.0, 5.0, 3))
+        self.assertRegex(bench_ways.lines([figure])[1], r"ib_send_lat 8 B +6\.00 +6\.00 us +1\.00 +3\.00 +5\.00 +1\.67")
+
+    def test_a_program_that_fails_is_left_out_and_named(self):
+        def run(_):
+            raise bench_runs.Failure("ib_send_lat", "did not end well", "no device")
+        figures, failures = bench_ways.measure([("ib_send_lat 8 B", "us", run)], self.USUAL, self.OTHER, 3, lambda _: None)
+        self.assertEqual(figures, [])
+        self.assertIn("no device", failures[0])
 
 
 class Resolver(unittest.TestCase):
