@@ -72,8 +72,8 @@ Result<std::uint64_t> OdpUmem::map_dma_pages(std::uint64_t address, std::uint64_
     }
     const std::uint64_t count = std::min(kPagesAtOnce, (last - at) / page);
     frames.clear();
-    if (auto pinned = space_.pin(at, count, (access & kOdpWrite) != 0, frames); !pinned) {
-      return mapped != 0 ? Result<std::uint64_t>{mapped} : std::unexpected(pinned.error());
+    if (auto there = space_.fault_in(at, count, (access & kOdpWrite) != 0, frames); !there) {
+      return mapped != 0 ? Result<std::uint64_t>{mapped} : std::unexpected(there.error());
     }
     bool is_current = false;
     {
@@ -87,7 +87,6 @@ Result<std::uint64_t> OdpUmem::map_dma_pages(std::uint64_t address, std::uint64_
         entry = frames[i] | access | (entry & kOdpAccess);
       }
     }
-    space_.unpin(at, count, false);  // what keeps the page from here on is the notifier
     if (!is_current) {
       return fail(ErrorCode::TryAgain, "pages of the range have changed meanwhile");
     }
@@ -95,6 +94,17 @@ Result<std::uint64_t> OdpUmem::map_dma_pages(std::uint64_t address, std::uint64_
     at += count * page;
   }
   return mapped;
+}
+
+bool OdpUmem::is_mapped(std::uint64_t address, std::uint64_t length, std::uint64_t access) const {
+  const std::uint64_t page = space_.page_size();
+  const std::lock_guard lock{lock_};
+  for (std::uint64_t i = (address - start()) / page; start() + i * page < address + length; ++i) {
+    if ((dma_list_[i] & access) != access) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void OdpUmem::forget(std::uint64_t first, std::uint64_t last) {

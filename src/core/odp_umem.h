@@ -48,6 +48,9 @@ class OdpUmem {
   /// written; TryAgain: the range was invalidated since `sequence`; NotFound: the process is gone.
   Result<std::uint64_t> map_dma_pages(std::uint64_t address, std::uint64_t length,
                                       std::uint64_t access, std::uint64_t sequence);
+  /// All pages around these bytes, which are inside, are mapped with `access`: no fault is needed.
+  [[nodiscard]] bool is_mapped(std::uint64_t address, std::uint64_t length,
+                               std::uint64_t access) const;
   /// Forgets the pages of a range.
   void unmap_dma_pages(std::uint64_t first, std::uint64_t last);
 

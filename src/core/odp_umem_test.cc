@@ -70,6 +70,19 @@ TEST_F(OdpUmemTest, MapsThePagesThatAreAskedForAndPinsNone) {
   EXPECT_EQ(space_.locked_bytes(), 0U);
 }
 
+TEST_F(OdpUmemTest, KnowsWhatNeedsNoFault) {
+  const auto umem = get(kStart, 4 * kPage);
+  ASSERT_TRUE(umem->map_dma_pages(kStart + kPage, 2 * kPage, kOdpRead, umem->sequence()));
+  EXPECT_TRUE(umem->is_mapped(kStart + kPage, 2 * kPage, kOdpRead));
+  EXPECT_TRUE(umem->is_mapped(kStart + 2 * kPage - 1, 2, kOdpRead));
+  EXPECT_FALSE(umem->is_mapped(kStart + 2 * kPage, 1, kOdpWrite));
+  EXPECT_FALSE(umem->is_mapped(kStart + kPage - 1, 2, kOdpRead));
+  EXPECT_FALSE(umem->is_mapped(kStart + 3 * kPage - 1, 2, kOdpRead));
+  space_.invalidate(kStart + kPage, kStart + 2 * kPage);
+  EXPECT_FALSE(umem->is_mapped(kStart + kPage, 1, kOdpRead));
+  EXPECT_TRUE(umem->is_mapped(kStart + 2 * kPage, kPage, kOdpRead));
+}
+
 TEST_F(OdpUmemTest, RefusesWhatIsOutsideNotThereOrNoAccess) {
   const auto umem = get(kStart, 10 * kPage);  // the last two pages are not there
   const auto map = [&](std::uint64_t address, std::uint64_t length, std::uint64_t access) {

@@ -54,6 +54,32 @@ TEST_F(UmemThreads, KeepAllThatAnInvalidationUsesToItsEnd) {
   changer.join();
 }
 
+// As a driver's does: it waits for a transfer whose thread asks for pages of other memory.
+TEST_F(UmemThreads, MayComeChangeAndGoWhileAnInvalidationWaits) {
+  std::atomic<bool> is_inside{};
+  std::atomic<bool> is_free{};
+  auto umem =
+      *get_odp_umem(space_, kStart, kPage,
+                    [&](OdpUmem& /*umem*/, std::uint64_t /*first*/, std::uint64_t /*last*/) {
+                      is_inside = true;
+                      for (int i = 0; i < 10'000 && !is_free; ++i) {
+                        std::this_thread::sleep_for(1ms);
+                      }
+                      EXPECT_TRUE(is_free) << "within 10 s";
+                    });
+  std::thread changer{[&] { space_.invalidate(kStart, kEnd); }};
+  while (!is_inside) {
+    std::this_thread::yield();
+  }
+  auto other = *get_odp_umem(space_, kStart + kPage, kPage, {});
+  EXPECT_TRUE(other->map_dma_pages(kStart + kPage, 1, kOdpRead, other->sequence()));
+  space_.invalidate(kStart + kPage, kStart + 2 * kPage);
+  EXPECT_EQ(other->mapped_pages(), 0U);
+  other.reset();
+  is_free = true;
+  changer.join();
+}
+
 TEST_F(UmemThreads, AreWholeWheneverAnInvalidationComesAndHearNoneOnceTheyAreGone) {
   constexpr int kUmems = 2'000;
   std::atomic<bool> stops{};
