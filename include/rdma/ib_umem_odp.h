@@ -81,9 +81,30 @@ int ib_umem_odp_map_dma_pages(struct ib_umem_odp *umem_odp, __u64 user_virt, __u
  * @start: of the first page that changes
  * @end: behind the last one
  *
- * Weft's own, in place of what a kernel sees by itself. On return no device uses what was mapped of the range.
+ * Weft's own. On return no device uses what was mapped of the range. Needed where weft_mm_unheard() gives a reason, and for files and huge
+ * pages; elsewhere changes are heard of when they have been made, and this call is for those that must not meet a transfer.
  */
 void weft_mm_invalidate(unsigned long start, unsigned long end);
+
+/**
+ * weft_mm_unheard - Why the process's changes of its mappings are not heard of by themselves
+ *
+ * The operating system tells of munmap(), mremap(), madvise() and what is mapped over pages that are mapped for a device (userfaultfd), if
+ * it lets this user, and unless WEFT_USERFAULTFD=0 is set. Where it tells of the faults of the program's own instructions alone, a system
+ * call fails with EFAULT that is given a page which nobody has touched, of memory that is paged on demand.
+ *
+ * Return: the reason in words; NULL: they are heard of
+ */
+const char *weft_mm_unheard(void);
+
+/**
+ * weft_mm_settle - Waits until notifiers have been told of all changes whose calls have returned
+ *
+ * Not from within a notifier, nor with a lock that one takes.
+ *
+ * Return: 0; -ETIMEDOUT: a notifier has not returned for 10 seconds
+ */
+int weft_mm_settle(void);
 
 WEFT_RDMA_END
 

@@ -210,3 +210,7 @@ int ib_umem_odp_map_dma_pages(ib_umem_odp* umem_odp, __u64 user_virt, __u64 bcnt
 void weft_mm_invalidate(unsigned long start, unsigned long end) {
   process_memory().invalidate(start, end);
 }
+
+const char* weft_mm_unheard() { return process_memory().unheard(); }
+
+int weft_mm_settle() { return process_memory().settle() ? 0 : -ETIMEDOUT; }

@@ -3,6 +3,7 @@
 // look at, and what they use goes. WEFT_CHURN_SECONDS makes it longer than the ordinary 1.5 s.
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -34,6 +35,7 @@
 #include "core/testing/page_table.h"
 #include "core/testing/sa_server.h"
 #include "core/umem.h"
+#include "kernel/process_memory.h"
 #include "threaded_environment.h"
 #include "wire/mad/component_mask.h"
 
@@ -141,6 +143,7 @@ struct World {
   std::vector<std::byte> memory = std::vector<std::byte>((kPages + 1) * kPage);
   std::uint64_t base{};
   PageTable space{LockPolicy::Spin};
+  kernel::ProcessMemory own;
   Pd* pd{};
   FmrPool* pool{};
 };
@@ -455,6 +458,38 @@ void pin_and_page_memory(World& world, Random& random) {
   fence.is_over = true;
 }
 
+/// The process's own, of whose changes the operating system tells where it may.
+void page_own_memory(World& world, Random& random) {
+  const std::size_t length = (1 + random.below(8)) * world.own.page_size();
+  void* const memory =
+      mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const auto start = std::bit_cast<std::uint64_t>(memory);
+  Fence fence;
+  auto paged = *get_odp_umem(world.own, start, length,
+                             [&](OdpUmem& umem, std::uint64_t first, std::uint64_t last) {
+                               fence.expect_open("an invalidation");
+                               EXPECT_LE(umem.start(), first);
+                               EXPECT_GE(umem.end(), last);
+                             });
+  for (std::uint64_t i = random.below(4); i != 0; --i) {
+    const auto mapped = paged->map_dma_pages(start, length, kOdpAccess, paged->sequence());
+    EXPECT_TRUE(mapped || mapped.error().code == ErrorCode::TryAgain);
+    *static_cast<volatile char*>(memory) = 'x';
+    madvise(memory, length, MADV_DONTNEED);
+  }
+  if (random.chance(1, 2)) {
+    munmap(memory, length);
+    EXPECT_TRUE(world.own.settle());
+    EXPECT_TRUE(world.own.unheard() != nullptr || paged->mapped_pages() == 0);
+    paged.reset();
+  } else {
+    paged.reset();
+    munmap(memory, length);
+  }
+  fence.is_over = true;
+}
+
 /// A pool of the thread's own, or the one of all.
 void map_fmrs(World& world, Random& random) {
   Fence fence;
@@ -494,7 +529,7 @@ void map_fmrs(World& world, Random& random) {
 
 constexpr auto kActions = std::to_array<void (*)(World&, Random&)>(
     {register_a_client, register_a_device, look_for_devices, handle_events, query_sa, connect_qps,
-     map_regions, pin_and_page_memory, map_fmrs});
+     map_regions, pin_and_page_memory, page_own_memory, map_fmrs});
 
 [[nodiscard]] std::chrono::duration<double> wanted_time() {
   constexpr double kOrdinary = 1.5;

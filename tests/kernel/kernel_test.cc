@@ -26,6 +26,12 @@ TEST_F(KernelApi, MapsListsForRegistration) { EXPECT_EQ(check_registration(), 0)
 TEST_F(KernelApi, PacksTheHeadersOfDatagrams) { EXPECT_EQ(check_headers(), 0); }
 TEST_F(KernelApi, PinsMemoryOfThisProcess) { EXPECT_EQ(check_pinned_memory(), 0); }
 TEST_F(KernelApi, PagesMemoryOfThisProcessOnDemand) { EXPECT_EQ(check_paging_on_demand(), 0); }
+TEST_F(KernelApi, HearsOfChangesOfPagedMemoryByItself) {
+  if (const char* const reason = weft_mm_unheard()) {
+    GTEST_SKIP() << reason;
+  }
+  EXPECT_EQ(check_changes_are_heard(), 0);
+}
 
 TEST_F(KernelApi, ConnectsByTheIbCm) {
   world_.add_gids();

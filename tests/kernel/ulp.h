@@ -49,10 +49,27 @@ int check_cancelled_query(void);
 /* In umem.c. */
 int check_pinned_memory(void);
 int check_paging_on_demand(void);
+/* Where weft_mm_unheard() has no reason. */
+int check_changes_are_heard(void);
+const char* weft_mm_unheard(void);
 
 /* In calls.c: calls what the octets say, on objects of both devices and with any numbers, and frees
  * what is left. The line is of the first answer that the documentation does not have. */
 int make_calls(const unsigned char* octets, unsigned long size);
+
+/* In freed.c: each ends the program where that checks its objects. */
+int use_destroyed_qp(void);
+int destroy_qp_twice(void);
+int use_destroyed_pd(void);
+int use_destroyed_cq(void);
+int create_qp_on_destroyed_cq(void);
+int use_destroyed_mr(void);
+int use_destroyed_ah(void);
+int use_destroyed_srq(void);
+int use_destroyed_wq(void);
+int use_destroyed_cm_id(void);
+int use_destroyed_rdma_cm_id(void);
+int make_and_destroy_again(void);
 
 /* In cm.c. */
 int check_connection(void);

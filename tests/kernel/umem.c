@@ -1,5 +1,7 @@
 /* Memory of this process, pinned and paged on demand. */
 
+#define _GNU_SOURCE /* mremap() */
+
 #include <linux/errno.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_umem_odp.h>
@@ -115,5 +117,51 @@ int check_paging_on_demand(void) {
   ib_umem_release(&part->umem);
   ib_umem_release(&all->umem);
   CHECK(munmap(memory, PAGES * PAGE) == 0);
+  return 0;
+}
+
+static struct ib_umem_odp* odp_of(char* memory) {
+  return ib_umem_odp_get(devices[0], (unsigned long)memory, PAGES * PAGE,
+                         IB_ACCESS_ON_DEMAND | IB_ACCESS_LOCAL_WRITE, &operations);
+}
+
+static int map_all(struct ib_umem_odp* odp) {
+  return ib_umem_odp_map_dma_pages(odp, odp->umem.address, PAGES * PAGE,
+                                   ODP_READ_ALLOWED_BIT | ODP_WRITE_ALLOWED_BIT,
+                                   odp->notifiers_seq);
+}
+
+/* Nobody says of any of these changes that it comes. */
+int check_changes_are_heard(void) {
+  char* memory = map_memory();
+  const unsigned long at = (unsigned long)memory;
+  struct ib_umem_odp* odp = odp_of(memory);
+  char* moved;
+  CHECK(memory != MAP_FAILED && !IS_ERR(odp));
+  CHECK(map_all(odp) == PAGES);
+  memory[2 * PAGE] = 'x';
+
+  told = 0;
+  CHECK(madvise(memory + 2 * PAGE, PAGE, MADV_DONTNEED) == 0);
+  CHECK(weft_mm_settle() == 0);
+  CHECK(told == 1 && told_start == at + 2 * PAGE && told_end == at + 3 * PAGE);
+  CHECK(odp->dma_list[2] == 0 && odp->dma_list[1] != 0 && odp->npages == PAGES - 1);
+  CHECK(memory[2 * PAGE] == 0); /* a page fault, which is served */
+
+  CHECK(munmap(memory + 3 * PAGE, 2 * PAGE) == 0);
+  CHECK(weft_mm_settle() == 0);
+  CHECK(told == 2 && told_start == at + 3 * PAGE && told_end == at + 5 * PAGE);
+  CHECK(ib_umem_odp_map_dma_pages(odp, at + 3 * PAGE, 1, 1, odp->notifiers_seq) == -EFAULT);
+
+  moved = mremap(memory, 2 * PAGE, 4 * PAGE, MREMAP_MAYMOVE);
+  CHECK(moved != MAP_FAILED && moved != memory);
+  CHECK(weft_mm_settle() == 0);
+  CHECK(told >= 3 && odp->dma_list[0] == 0 && odp->dma_list[1] == 0);
+  CHECK(munmap(moved, 4 * PAGE) == 0); /* which nobody watches */
+
+  ib_umem_release(&odp->umem);
+  told = 0;
+  CHECK(munmap(memory, PAGES * PAGE) == 0);
+  CHECK(weft_mm_settle() == 0 && told == 0);
   return 0;
 }

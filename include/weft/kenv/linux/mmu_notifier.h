@@ -1,7 +1,6 @@
 #pragma once
 
-/* Who hears of changes of a range of the process's memory. A process has no kernel's view of its mappings: whoever changes them where a
- * device may use them calls weft_mm_invalidate() first. */
+/* Who hears of changes of a range of the process's memory, by the operating system or by weft_mm_invalidate() (rdma/ib_umem_odp.h). */
 
 #include <linux/types.h>
 
