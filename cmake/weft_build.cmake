@@ -15,6 +15,7 @@ option(WEFT_COVERAGE "Say which lines the libFuzzer programs reach (clang only)"
 set(WEFT_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
 set(WEFT_SANITIZE_LESS "" CACHE STRING "Checks of these sanitizers to leave out, as for -fno-sanitize=: the slow quarter of -fsanitize=undefined")
 
+option(WEFT_CHECKED_OBJECTS "Whoever uses an object of the kernel's API in C that was destroyed is told which, and ended" OFF)
 option(WEFT_PLANTED_BUGS "Builds for tests: every bug that tests/planted_bugs must find, behind a switch at run time" OFF)
 
 include(weft_ccache)

@@ -32,6 +32,7 @@ struct GidFace {
     return refuse_pointer<ib_ah>(made.error());
   }
   auto face = std::make_unique<ib_ah>();
+  note_made(face.get());
   face->device = pd->device;
   face->pd = pd;
   face->type = attributes.type;
@@ -81,6 +82,7 @@ ib_pd* __ib_alloc_pd(ib_device* device, unsigned flags, const char* caller) {
     return weft::kernel::refuse_pointer<ib_pd>(made.error());
   }
   auto face = std::make_unique<ib_pd>();
+  weft::kernel::note_made(face.get());
   face->device = device;
   face->flags = flags;
   face->local_dma_lkey = (*made)->local_dma_lkey().value();
@@ -94,6 +96,7 @@ void ib_dealloc_pd_user(ib_pd* pd, ib_udata* /*udata*/) {
     static_cast<void>(weft::kernel::refuse(freed.error()));
     return;
   }
+  weft::kernel::note_destroyed(pd, "PD", 0);
   const std::unique_ptr<ib_pd> gone{pd};
 }
 
@@ -166,6 +169,7 @@ int rdma_destroy_ah_user(ib_ah* ah, std::uint32_t flags, ib_udata* /*udata*/) {
   const auto destroyed =
       weft::core::destroy_ah(core_of(*ah), weft::core::AhFlags::from_bits(flags));
   if (destroyed) {
+    weft::kernel::note_destroyed(ah, "AH", 0);
     const std::unique_ptr<ib_ah> gone{ah};
     if (gone->sgid_attr != nullptr) {
       rdma_put_gid_attr(gone->sgid_attr);

@@ -45,6 +45,7 @@ void handle_event(const core::Event& event, void* context) {
   if (!made) {
     return refuse_pointer<ib_cq>(made.error());
   }
+  note_made(face.get());
   face->weft = *made;
   face->cqe = static_cast<int>((*made)->capacity());
   face->comp_vector = (*made)->vector();
@@ -97,6 +98,7 @@ void ib_free_cq_user(ib_cq* cq, ib_udata* /*udata*/) {
     static_cast<void>(weft::kernel::refuse(freed.error()));
     return;
   }
+  weft::kernel::note_destroyed(cq, "CQ", 0);
   const std::unique_ptr<ib_cq> gone{cq};
 }
 
@@ -125,6 +127,7 @@ ib_cq* __ib_create_cq(ib_device* device, ib_comp_handler comp_handler,
 int ib_destroy_cq_user(ib_cq* cq, ib_udata* /*udata*/) {
   const auto destroyed = weft::core::destroy_cq(core_of(*cq));
   if (destroyed) {
+    weft::kernel::note_destroyed(cq, "CQ", 0);
     const std::unique_ptr<ib_cq> gone{cq};
   }
   return weft::kernel::returned(destroyed);

@@ -45,7 +45,8 @@ SharedListeners& shared_listeners() {
   return made;
 }
 
-[[nodiscard]] Result<cm::RequestParameters> request_of(const ib_cm_req_param& from) {
+[[nodiscard]] Result<cm::RequestParameters> request_of(const ib_cm_req_param& from,
+                                                       const Call& call = Call::current()) {
   if (from.qp == nullptr || from.primary_path == nullptr) {
     return fail(ErrorCode::InvalidArgument, "a request has a QP and a primary path");
   }
@@ -55,7 +56,7 @@ SharedListeners& shared_listeners() {
     made.alternate = cm_path_of(*from.alternate_path);
   }
   made.service_id = from.service_id;
-  made.qp_type = core_of(*from.qp).type();
+  made.qp_type = core_of(*from.qp, call).type();
   made.qpn = Qpn{from.qp->qp_num};
   made.starting_psn = Psn{from.starting_psn & 0xFF'FFFF};
   made.responder_resources = from.responder_resources;
@@ -87,8 +88,8 @@ SharedListeners& shared_listeners() {
 
 /// `function(manager, id, now)` is the call of the manager.
 template <class Function>
-int call(ib_cm_id* id, Function function) {
-  IbCmIdFace& face = IbCmIdFace::of(*id);
+int call(ib_cm_id* id, Function function, const Call& caller = Call::current()) {
+  IbCmIdFace& face = IbCmIdFace::of(*id, caller);
   return returned(face.call([&](cm::ConnectionManager& manager, Instant now) {
     return function(manager, face.id(), now);
   }));
@@ -133,7 +134,7 @@ int ib_destroy_cm_id(ib_cm_id* cm_id) {
     }
     std::erase_if(shared.entries, [&](const auto& entry) { return entry.face == &face; });
   }
-  IbCmIdFace::destroy(face);
+  IbCmIdFace::destroy(face, weft::kernel::Call::current());
   return 0;
 }
 
@@ -197,6 +198,7 @@ int ib_send_cm_rep(ib_cm_id* cm_id, ib_cm_req_param* param) {
   if (param->qp == nullptr) {
     return refuse_argument("a reply has a QP");
   }
+  weft::kernel::require_alive(param->qp);
   IbCmIdFace::of(*cm_id).qp = param->qp;
   return weft::kernel::call(cm_id, [&](Manager& manager, Id id, Instant now) {
     return manager.send_rep(id, weft::kernel::reply_of(*param), now);

@@ -47,6 +47,7 @@ thread_local IbCmIdFace* told = nullptr;  // whose handler this thread runs
 
 IbCmIdFace::IbCmIdFace(IbCmService& service, ib_cm_handler handler, void* context)
     : service_(service) {
+  note_made(&face_);
   face_.cm_handler = handler;
   face_.context = context;
   face_.weft = this;
@@ -92,6 +93,9 @@ void IbCmIdFace::tell(const cm::CmEvent& event, cm::State state, ib_cm_id& liste
   told = before;
   if (refusal != 0 || ends_after_handler_) {
     end();
+    if (!ends_after_handler_) {
+      note_destroyed(&face_, "CM id", 0, "the answer of its handler");
+    }
     ended().add(std::unique_ptr<IbCmIdFace>{this});
   }
 }
@@ -102,14 +106,16 @@ void IbCmIdFace::end() {
       [&](cm::ConnectionManager& manager, Instant now) { return manager.destroy(id_, now); }));
 }
 
-void IbCmIdFace::destroy(IbCmIdFace& face) {
+void IbCmIdFace::destroy(IbCmIdFace& face, const Call& call) {
   if (told == &face) {
     face.ends_after_handler_ = true;
+    note_destroyed(&face.face_, "CM id", 0, call);
     return;
   }
   std::unique_ptr<IbCmIdFace> gone{&face};
   face.end();
   face.service_.environment().wait_until([&] { return !face.is_busy(); }, Instant::never());
+  note_destroyed(&face.face_, "CM id", 0, call);  // until now its handler might use it
 }
 
 }  // namespace weft::kernel

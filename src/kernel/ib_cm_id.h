@@ -7,6 +7,7 @@
 
 #include "cm/connection_manager.h"
 #include "core/mad/mad_port.h"
+#include "kernel/freed_objects.h"
 #include "kernel/ib_cm_service.h"
 
 namespace weft::kernel {
@@ -17,7 +18,10 @@ class IbCmIdFace final : public cm::CmObserver, private core::MadUser {
  public:
   IbCmIdFace(IbCmService& service, ib_cm_handler handler, void* context);
 
-  [[nodiscard]] static IbCmIdFace& of(ib_cm_id& id) { return *static_cast<IbCmIdFace*>(id.weft); }
+  [[nodiscard]] static IbCmIdFace& of(ib_cm_id& id, const Call& call = Call::current()) {
+    require_alive(&id, call);
+    return *static_cast<IbCmIdFace*>(id.weft);
+  }
   [[nodiscard]] ib_cm_id& face() { return face_; }
   [[nodiscard]] IbCmService& service() { return service_; }
   [[nodiscard]] cm::CmId id() const { return id_; }
@@ -34,7 +38,7 @@ class IbCmIdFace final : public cm::CmObserver, private core::MadUser {
     });
   }
   /// Ends it; the object is gone, or goes when its handler has returned.
-  static void destroy(IbCmIdFace& face);
+  static void destroy(IbCmIdFace& face, const Call& call);
 
   ib_qp* qp{};        ///< of the connection, if a call has named it
   unsigned users{1};  ///< of a shared listener

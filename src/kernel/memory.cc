@@ -15,8 +15,7 @@
 namespace weft::kernel {
 namespace {
 
-void copy_keys_to_core(const ib_mr& face) {
-  core::Mr& mr = core_of(face);
+void copy_keys_to_core(const ib_mr& face, core::Mr& mr) {
   mr.lkey = LKey{face.lkey};
   mr.rkey = RKey{face.rkey};
 }
@@ -34,6 +33,7 @@ void copy_to_face(ib_mr& face, const core::Mr& mr) {
     return refuse_pointer<ib_mr>(made.error());
   }
   auto face = std::make_unique<ib_mr>();
+  note_made(face.get());
   face->device = pd->device;
   face->pd = pd;
   face->type = type;
@@ -111,6 +111,7 @@ ib_mr* ib_alloc_mr_integrity(ib_pd* pd, std::uint32_t max_num_data_sg,
 int ib_dereg_mr_user(ib_mr* mr, ib_udata* /*udata*/) {
   const auto gone = weft::core::deregister_mr(core_of(*mr));
   if (gone) {
+    weft::kernel::note_destroyed(mr, "MR", mr->lkey);
     const std::unique_ptr<ib_mr> face{mr};
     const std::unique_ptr<ib_sig_attrs> attributes{face->sig_attrs};
   }
@@ -122,7 +123,7 @@ int ib_map_mr_sg(ib_mr* mr, scatterlist* sg, int sg_nents, unsigned* sg_offset,
   weft::core::Mr& made = core_of(*mr);
   const auto entries =
       weft::kernel::entries_of(sg, static_cast<std::uint32_t>(std::max(sg_nents, 0)));
-  weft::kernel::copy_keys_to_core(*mr);
+  weft::kernel::copy_keys_to_core(*mr, made);
   const auto mapped = weft::core::map_mr_sg(made, entries, sg_offset, page_size);
   if (!mapped) {
     return weft::kernel::refuse(mapped.error());
@@ -134,13 +135,14 @@ int ib_map_mr_sg(ib_mr* mr, scatterlist* sg, int sg_nents, unsigned* sg_offset,
 int ib_map_mr_sg_pi(ib_mr* mr, scatterlist* data_sg, int data_sg_nents, unsigned* data_sg_offset,
                     scatterlist* meta_sg, int meta_sg_nents, unsigned* meta_sg_offset,
                     unsigned page_size) {
+  weft::kernel::require_alive(mr);
   if (mr->type != IB_MR_TYPE_INTEGRITY) {
     return weft::kernel::refuse(
         {weft::ErrorCode::InvalidArgument, "only regions of ib_alloc_mr_integrity() show both"});
   }
   weft::core::Mr& made = core_of(*mr);
   *made.signature = weft::kernel::signature_of(*mr->sig_attrs);
-  weft::kernel::copy_keys_to_core(*mr);
+  weft::kernel::copy_keys_to_core(*mr, made);
   const auto data =
       weft::kernel::entries_of(data_sg, static_cast<std::uint32_t>(std::max(data_sg_nents, 0)));
   const auto meta =

@@ -66,12 +66,12 @@ void log_failure(const Result<void>& result) {
 
 }  // namespace
 
-core::QpInit qp_init_of(const ib_qp_init_attr& attributes, ib_qp& face) {
+core::QpInit qp_init_of(const ib_qp_init_attr& attributes, ib_qp& face, const Call& call) {
   core::QpInit init;
   init.type = static_cast<verbs::QpType>(attributes.qp_type);
-  init.send_cq = attributes.send_cq != nullptr ? &core_of(*attributes.send_cq) : nullptr;
-  init.recv_cq = attributes.recv_cq != nullptr ? &core_of(*attributes.recv_cq) : nullptr;
-  init.srq = attributes.srq != nullptr ? &core_of(*attributes.srq) : nullptr;
+  init.send_cq = attributes.send_cq != nullptr ? &core_of(*attributes.send_cq, call) : nullptr;
+  init.recv_cq = attributes.recv_cq != nullptr ? &core_of(*attributes.recv_cq, call) : nullptr;
+  init.srq = attributes.srq != nullptr ? &core_of(*attributes.srq, call) : nullptr;
   init.capabilities = capabilities_of(attributes.cap);
   init.max_rdma_contexts = attributes.cap.max_rdma_ctxs;
   init.signal_all = attributes.sq_sig_type == IB_SIGNAL_ALL_WR;
@@ -92,6 +92,7 @@ core::QpInit qp_init_of(const ib_qp_init_attr& attributes, ib_qp& face) {
 
 void fill_qp_face(ib_qp& face, core::Qp& qp, const core::QpInit& init, ib_pd* pd,
                   ib_qp_init_attr& attributes) {
+  note_made(&face);
   face.device = kernel::face_of(qp.device());
   face.pd = pd;
   face.send_cq = attributes.send_cq;
@@ -118,7 +119,8 @@ ib_qp* ib_create_qp(ib_pd* pd, ib_qp_init_attr* qp_init_attr) {
 
 ib_qp* ib_create_qp_user(ib_pd* pd, ib_qp_init_attr* qp_init_attr, ib_udata* /*udata*/) {
   auto face = std::make_unique<ib_qp>();
-  weft::core::QpInit init = weft::kernel::qp_init_of(*qp_init_attr, *face);
+  weft::core::QpInit init =
+      weft::kernel::qp_init_of(*qp_init_attr, *face, weft::kernel::Call::current());
   const auto made = weft::core::create_qp(core_of(*pd), init);
   if (!made) {
     return weft::kernel::refuse_pointer<ib_qp>(made.error());
@@ -174,12 +176,14 @@ int ib_query_qp(ib_qp* qp, ib_qp_attr* qp_attr, int qp_attr_mask, ib_qp_init_att
 }
 
 int ib_destroy_qp_user(ib_qp* qp, ib_udata* /*udata*/) {
+  weft::kernel::require_alive(qp);
   if (qp->weft_id != nullptr) {
     weft::kernel::forget_qp_of_id(*qp->weft_id);
     qp->weft_id = nullptr;
   }
   const auto destroyed = weft::core::destroy_qp(core_of(*qp));
   if (destroyed) {
+    weft::kernel::note_destroyed(qp, "QP", qp->qp_num);
     const std::unique_ptr<ib_qp> gone{qp};
   }
   return weft::kernel::returned(destroyed);
@@ -200,6 +204,7 @@ void ib_drain_rq(ib_qp* qp) { weft::kernel::log_failure(weft::core::drain_rq(cor
 void ib_drain_qp(ib_qp* qp) { weft::kernel::log_failure(weft::core::drain_qp(core_of(*qp))); }
 
 ib_srq* ib_create_srq(ib_pd* pd, ib_srq_init_attr* srq_init_attr) {
+  weft::kernel::require_alive(pd);
   auto face = std::make_unique<ib_srq>();
   face->device = pd->device;
   face->pd = pd;
@@ -223,6 +228,7 @@ ib_srq* ib_create_srq(ib_pd* pd, ib_srq_init_attr* srq_init_attr) {
   srq_init_attr->attr.max_wr = init.attributes.max_wr;
   srq_init_attr->attr.max_sge = init.attributes.max_sge;
   face->weft = *made;
+  weft::kernel::note_made(face.get());
   return face.release();
 }
 
@@ -245,6 +251,7 @@ int ib_query_srq(ib_srq* srq, ib_srq_attr* srq_attr) {
 int ib_destroy_srq_user(ib_srq* srq, ib_udata* /*udata*/) {
   const auto destroyed = weft::core::destroy_srq(core_of(*srq));
   if (destroyed) {
+    weft::kernel::note_destroyed(srq, "SRQ", 0);
     const std::unique_ptr<ib_srq> gone{srq};
   }
   return weft::kernel::returned(destroyed);

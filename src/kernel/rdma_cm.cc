@@ -76,6 +76,7 @@ class IdFace final : public core::RdmaCmHandler {
  public:
   [[nodiscard]] static std::unique_ptr<IdFace> make(rdma_cm_event_handler handler, void* context) {
     auto made = std::make_unique<IdFace>();
+    note_made(&made->id_);
     made->id_.event_handler = handler;
     made->id_.context = context;
     made->id_.weft = made.get();
@@ -135,8 +136,13 @@ class IdFace final : public core::RdmaCmHandler {
   std::unique_ptr<core::RdmaCmId> core_id_;
 };
 
-[[nodiscard]] IdFace& id_face_of(const rdma_cm_id& id) { return *static_cast<IdFace*>(id.weft); }
-[[nodiscard]] core::RdmaCmId& core_id_of(const rdma_cm_id& id) { return id_face_of(id).core_id(); }
+[[nodiscard]] IdFace& id_face_of(const rdma_cm_id& id, const Call& call = Call::current()) {
+  require_alive(&id, call);
+  return *static_cast<IdFace*>(id.weft);
+}
+[[nodiscard]] core::RdmaCmId& core_id_of(const rdma_cm_id& id, const Call& call = Call::current()) {
+  return id_face_of(id, call).core_id();
+}
 
 }  // namespace
 
@@ -181,7 +187,8 @@ void rdma_destroy_id(rdma_cm_id* id) {
     id->qp->weft_id = nullptr;  // it is its user's
   }
   gone->release_qp();
-  gone->set_core_id(nullptr);  // first: no event of it is handled any more
+  gone->set_core_id(nullptr);  // no event of it is handled any more
+  weft::kernel::note_destroyed(id, "RDMA-CM id", 0);
 }
 
 int rdma_bind_addr(rdma_cm_id* id, sockaddr* addr) {
@@ -199,6 +206,7 @@ int rdma_bind_addr(rdma_cm_id* id, sockaddr* addr) {
 
 int rdma_resolve_addr(rdma_cm_id* id, sockaddr* src_addr, const sockaddr* dst_addr,
                       unsigned long timeout_ms) {
+  weft::kernel::require_alive(id);
   const auto to = weft::kernel::address_of(dst_addr);
   if (!to) {
     return weft::kernel::refuse(to.error());
@@ -219,6 +227,8 @@ int rdma_resolve_route(rdma_cm_id* id, unsigned long timeout_ms) {
 }
 
 int rdma_create_qp(rdma_cm_id* id, ib_pd* pd, ib_qp_init_attr* qp_init_attr) {
+  weft::kernel::require_alive(id);
+  weft::kernel::require_alive(pd);
   if (id->qp != nullptr || id->device == nullptr || pd->device != id->device) {
     return weft::kernel::refuse(
         {weft::ErrorCode::InvalidArgument,
@@ -239,12 +249,14 @@ int rdma_create_qp(rdma_cm_id* id, ib_pd* pd, ib_qp_init_attr* qp_init_attr) {
 }
 
 void rdma_destroy_qp(rdma_cm_id* id) {
+  weft::kernel::require_alive(id);
   if (id->qp != nullptr) {
     static_cast<void>(ib_destroy_qp(id->qp));
   }
 }
 
 int rdma_connect(rdma_cm_id* id, rdma_conn_param* conn_param) {
+  weft::kernel::require_alive(id);
   return returned(core_id_of(*id).connect(weft::kernel::parameters_of(conn_param, id->qp)));
 }
 
@@ -255,6 +267,7 @@ int rdma_connect_locked(rdma_cm_id* id, rdma_conn_param* conn_param) {
 int rdma_listen(rdma_cm_id* id, int backlog) { return returned(core_id_of(*id).listen(backlog)); }
 
 int rdma_accept(rdma_cm_id* id, rdma_conn_param* conn_param) {
+  weft::kernel::require_alive(id);
   return returned(core_id_of(*id).accept(weft::kernel::parameters_of(conn_param, id->qp)));
 }
 

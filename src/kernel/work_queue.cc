@@ -56,12 +56,14 @@ ib_wq* ib_create_wq(ib_pd* pd, ib_wq_init_attr* init_attr) {
   face->wq_type = init_attr->wq_type;
   face->wq_num = (*made)->number.value();
   face->weft = *made;
+  weft::kernel::note_made(face.get());
   return face.release();
 }
 
 int ib_destroy_wq(ib_wq* wq, ib_udata* /*udata*/) {
   const auto destroyed = weft::core::destroy_wq(core_of(*wq));
   if (destroyed) {
+    weft::kernel::note_destroyed(wq, "WQ", wq->wq_num);
     const std::unique_ptr<ib_wq> gone{wq};
   }
   return weft::kernel::returned(destroyed);

@@ -76,14 +76,14 @@ void fill_atomic(core::SendWr& made, const ib_atomic_wr& wr) {
   made.swap = wr.swap;
 }
 
-void fill_registration(core::SendWr& made, const ib_reg_wr& wr) {
-  made.mr = wr.mr != nullptr ? &core_of(*wr.mr) : nullptr;
+void fill_registration(core::SendWr& made, const ib_reg_wr& wr, const Call& call) {
+  made.mr = wr.mr != nullptr ? &core_of(*wr.mr, call) : nullptr;
   made.key = wr.key;
   made.access = verbs::AccessFlags::from_bits(static_cast<std::uint32_t>(wr.access));
 }
 
-void fill_datagram(core::SendWr& made, const ib_ud_wr& wr) {
-  made.ah = wr.ah != nullptr ? &core_of(*wr.ah) : nullptr;
+void fill_datagram(core::SendWr& made, const ib_ud_wr& wr, const Call& call) {
+  made.ah = wr.ah != nullptr ? &core_of(*wr.ah, call) : nullptr;
   made.remote_qpn = Qpn{wr.remote_qpn};
   made.remote_qkey = QKey{wr.remote_qkey};
   made.pkey_index = wr.pkey_index;
@@ -91,7 +91,7 @@ void fill_datagram(core::SendWr& made, const ib_ud_wr& wr) {
 }
 
 /// What the structure that a request is the beginning of has besides.
-void fill_kind(core::SendWr& made, const ib_send_wr& wr, verbs::QpType type) {
+void fill_kind(core::SendWr& made, const ib_send_wr& wr, verbs::QpType type, const Call& call) {
   switch (wr.opcode) {
     case IB_WR_RDMA_WRITE:
     case IB_WR_RDMA_WRITE_WITH_IMM:
@@ -106,17 +106,17 @@ void fill_kind(core::SendWr& made, const ib_send_wr& wr, verbs::QpType type) {
       break;
     case IB_WR_REG_MR:
     case IB_WR_REG_MR_INTEGRITY:
-      fill_registration(made, *reg_wr(&wr));
+      fill_registration(made, *reg_wr(&wr), call);
       break;
     default:
       if (type == verbs::QpType::Ud || type == verbs::QpType::Gsi || type == verbs::QpType::Smi) {
-        fill_datagram(made, *ud_wr(&wr));
+        fill_datagram(made, *ud_wr(&wr), call);
       }
       break;
   }
 }
 
-void fill(core::SendWr& made, const ib_send_wr& wr, verbs::QpType type) {
+void fill(core::SendWr& made, const ib_send_wr& wr, verbs::QpType type, const Call& call) {
   made.wr_id = wr.wr_id;
   made.opcode = static_cast<verbs::WrOpcode>(wr.opcode);
   made.flags = verbs::SendFlags::from_bits(static_cast<std::uint32_t>(wr.send_flags));
@@ -125,7 +125,7 @@ void fill(core::SendWr& made, const ib_send_wr& wr, verbs::QpType type) {
   } else {
     made.invalidate_rkey = RKey{wr.ex.invalidate_rkey};
   }
-  fill_kind(made, wr, type);
+  fill_kind(made, wr, type, call);
 }
 
 /// Says which request of a chain in C is the one that was refused of the core's, at `index`.
@@ -182,7 +182,7 @@ int ib_post_send(ib_qp* qp, const ib_send_wr* send_wr, const ib_send_wr** bad_se
   auto left = elements.take(size.elements);
   std::size_t at = 0;
   for (const ib_send_wr* wr = send_wr; wr != nullptr; wr = wr->next, ++at) {
-    weft::kernel::fill(chain[at], *wr, made.type());
+    weft::kernel::fill(chain[at], *wr, made.type(), weft::kernel::Call::current());
     chain[at].sges = weft::kernel::copy_list(*wr, left);
     chain[at].next = wr->next != nullptr ? &chain[at + 1] : nullptr;
   }
