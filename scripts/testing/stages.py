@@ -2,7 +2,7 @@
 from commands import LOGS, ROOT, Command, Stage, build, client, ctest, live, sanitizer_preload, script
 
 JUDGEMENTS = ("crc_check", "weft_clients", "fat_tree", "pyverbs", "verdicts", "ucx", "libfabric", "mpi", "qperf", "tools", "compatibility",
-              "management", "newer_distribution", "ibsim_comparison", "osmtest_comparison", "storage")
+              "management", "newer_distribution", "ibsim_comparison", "osmtest_comparison", "srp_tables", "storage")
 CRASHES = ("peers", "daemon", "stop", "fork", "busy", "many", "connections")
 HOSTILE = ("run", "cm")
 
