@@ -81,6 +81,14 @@ Result<void> check_private_data(ByteSpan data) {
   return {};
 }
 
+/// None: it is not known yet.
+[[nodiscard]] std::optional<Gid> told_gid(const ibv_gid& told) {
+  std::array<std::byte, Gid::kSize> octets{};
+  std::memcpy(octets.data(), &told, octets.size());
+  const Gid gid{octets};
+  return gid.is_zero() ? std::nullopt : std::optional{gid};
+}
+
 [[nodiscard]] int milliseconds_of(Duration timeout) {
   return static_cast<int>(std::clamp<std::int64_t>(timeout.milliseconds(), 1, 1'000'000));
 }
@@ -117,10 +125,11 @@ std::optional<core::RdmaCmAddress> LiveRdmaCmId::peer_address() const {
 }
 
 std::optional<Gid> LiveRdmaCmId::peer_gid() const {
-  std::array<std::byte, Gid::kSize> octets{};
-  std::memcpy(octets.data(), &id_->route.addr.addr.ibaddr.dgid, octets.size());
-  const Gid gid{octets};
-  return gid.is_zero() ? std::nullopt : std::optional{gid};
+  return told_gid(id_->route.addr.addr.ibaddr.dgid);
+}
+
+std::optional<Gid> LiveRdmaCmId::source_gid() const {
+  return told_gid(id_->route.addr.addr.ibaddr.sgid);
 }
 
 Result<void> LiveRdmaCmId::bind(const core::RdmaCmAddress& address) {

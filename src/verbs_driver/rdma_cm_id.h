@@ -27,6 +27,7 @@ class LiveRdmaCmId final : public core::RdmaCmId {
   [[nodiscard]] core::Qp* qp() const override;
   [[nodiscard]] std::optional<core::RdmaCmAddress> peer_address() const override;
   [[nodiscard]] std::optional<Gid> peer_gid() const override;
+  [[nodiscard]] std::optional<Gid> source_gid() const override;
   void set_handler(core::RdmaCmHandler& handler) override { handler_ = &handler; }
 
   Result<void> bind(const core::RdmaCmAddress& address) override;

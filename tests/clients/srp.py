@@ -6,6 +6,7 @@
 import argparse
 import contextlib
 import hashlib
+import ipaddress
 import json
 import os
 import pathlib
@@ -509,6 +510,9 @@ class Srp(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(f"loaded 1048576 octets, sha256 {hashlib.sha256(octets[:1 << 20]).hexdigest()}\n", done.stdout)
             self.assertEqual(table.read_bytes()[:4], b"sBFT")
+            [gid] = [port["gid"] for port in self.fabric.ports() if port["node"] == CLIENT]
+            part = int.from_bytes(table.read_bytes()[40:42], "little")  # of InfiniBand, which begins with the SGID
+            self.assertEqual(ipaddress.IPv6Address(table.read_bytes()[part:part + 16]), ipaddress.IPv6Address(gid))
             self.assertEqual(sum(table.read_bytes()) & 0xFF, 0)
             with self.assertRaisesRegex(RuntimeError, "refuses the login"):
                 self.attached(self.root_path().replace(":77:", ":78:")).__enter__()

@@ -77,6 +77,8 @@ class RdmaCmId {
   /// Of a request, or once the address is resolved (`rdma_get_peer_addr`, and the path's DGID).
   [[nodiscard]] virtual std::optional<RdmaCmAddress> peer_address() const { return std::nullopt; }
   [[nodiscard]] virtual std::optional<Gid> peer_gid() const { return std::nullopt; }
+  /// By then: the GID of this end's port (the path's SGID).
+  [[nodiscard]] virtual std::optional<Gid> source_gid() const { return std::nullopt; }
   /// What the events are for from now on; before it returns an event may still go to the other.
   virtual void set_handler(RdmaCmHandler& handler) = 0;
 

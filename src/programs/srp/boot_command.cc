@@ -37,7 +37,8 @@ constexpr std::array kSignature{std::byte{0x55}, std::byte{0xAA}};  // at a boot
 }
 
 /// Logs in as the session says, reads the unit's beginning, and logs out. The initiator that has
-/// logged in becomes the session's, so that the next stage is the same one.
+/// logged in and the port that it has used become the session's, so that the next stage is the same
+/// one.
 [[nodiscard]] Result<std::vector<std::byte>> load(weft::srp::BootSession& session,
                                                   const BootOptions& options) {
   const auto target = target_of(session);
@@ -50,6 +51,7 @@ constexpr std::array kSignature{std::byte{0x55}, std::byte{0xAA}};  // at a boot
     return std::unexpected(opened.error());
   }
   session.initiator_port_id = path.initiator();
+  session.source_gid = path.source_gid();
   disk::Disk disk{path};
   if (const auto opened = disk.open(); !opened) {
     return std::unexpected(opened.error());

@@ -89,6 +89,11 @@ std::string InitiatorLink::where() const {
                         : target_.address;
 }
 
+Gid InitiatorLink::source_gid() const {
+  const bool is_up = attempt_ != nullptr && attempt_->is_up;
+  return is_up ? attempt_->cm->id().source_gid().value_or(Gid{}) : Gid{};
+}
+
 InitiatorLink::~InitiatorLink() {
   disconnect();
   core::Environment& environment = host_.environment();

@@ -46,6 +46,8 @@ class InitiatorLink final : public weft::srp::InitiatorConnection, public weft::
 
   /// The target's address, for people.
   [[nodiscard]] std::string where() const;
+  /// Of the port by which the channel goes; zero: there is no channel.
+  [[nodiscard]] Gid source_gid() const;
 
   /// From now on disconnect() lets what was sent go first, in bounds: for an SRP_I_LOGOUT. The loop
   /// goes on meanwhile, so nothing else may be asked of the session.

@@ -61,6 +61,8 @@ class SessionLeg final : private weft::srp::SessionClient, private InitiatorLink
     return options_.session.initiator_port_id;
   }
   [[nodiscard]] PathStatus status() const;
+  /// Of the port by which the session goes; zero: it is not live.
+  [[nodiscard]] Gid source_gid() const { return link_.source_gid(); }
 
   /// Logs in; again after the delay where the first login fails, if it is to be `persistent`.
   void start(bool persistent);

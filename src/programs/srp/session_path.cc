@@ -111,6 +111,12 @@ Result<void> SessionPath::open() {
   return fail(ErrorCode::Io, "{}", reason_.empty() ? "no answer to the login" : reason_);
 }
 
+Gid SessionPath::source_gid() {
+  std::promise<Gid> found;
+  asio::post(loop_, [&] { found.set_value(legs_.front()->source_gid()); });
+  return found.get_future().get();
+}
+
 /// In the loop's thread.
 Result<void> SessionPath::start() {
   auto device = InitiatorDevice::open(loop_, options_.device);

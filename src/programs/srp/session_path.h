@@ -59,6 +59,8 @@ class SessionPath final : public disk::DiskPath,
   Result<void> open();
   /// As whom the first path logs in, once it is open.
   [[nodiscard]] const wire::SrpPortId& initiator() const { return initiator_; }
+  /// Of the port by which the first path goes, once that is live; zero: it is not.
+  [[nodiscard]] Gid source_gid();
   disk::DiskAnswer execute(const disk::DiskCommand& command) override;
 
  private:
