@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "iscsi/initiator_session.h"
@@ -66,8 +67,8 @@ class World final : public InitiatorEnvironment {
     session_.start(now_);
   }
 
-  void connect(std::string_view /*address*/) override { wants_ = true; }
-  void cancel_connect() override { wants_ = false; }
+  void connect(std::uint16_t cid, std::string_view /*address*/) override { wants_[cid] = true; }
+  void cancel_connect(std::uint16_t cid) override { wants_[cid] = false; }
   void handle_state(SessionState /*state*/, std::string_view /*reason*/) override {}
   void handle_scsi_event(std::uint64_t /*lun*/, ByteSpan /*sense*/) override {}
   [[nodiscard]] ChapLibrary& chap_library() override { return chap_; }
@@ -81,12 +82,16 @@ class World final : public InitiatorEnvironment {
   }
 
  private:
+  static constexpr unsigned kConnections = 2;
+
   static InitiatorOptions options(unsigned flags) {
     InitiatorOptions options;
     options.name = "iqn.2026-01.org.example:client";
     options.target = (flags & 0x40) != 0 ? "" : "iqn.2026-01.org.example:disks";
     options.address = "127.0.0.1:3260";
     options.max_commands = 8;
+    options.preferences.values.max_connections = (flags & 8) != 0 ? kConnections : 1;
+    options.preferences.values.error_recovery_level = level_of(flags);
     if ((flags & 0x80) != 0) {
       options.chap = {
           .peers = {{.name = "disks", .secret = "another-secret"}},
@@ -95,6 +100,8 @@ class World final : public InitiatorEnvironment {
     }
     return options;
   }
+
+  static unsigned level_of(unsigned flags) { return std::min((flags >> 4) & 3, 2U); }
 
   void act(Input& input) {
     const unsigned action = input.octet();
@@ -145,37 +152,46 @@ class World final : public InitiatorEnvironment {
       session_.abort(submitted.command, now_);
     }
   }
-  void receive(ByteSpan octets) {
-    if (mover_) {
-      mover_->receive(octets, now_);
+  // To the connections in turn.
+  void receive(ByteSpan octets) { receive(octets, turn_++ % kConnections); }
+  void receive(ByteSpan octets, std::size_t cid) {
+    if (movers_[cid]) {
+      movers_[cid]->receive(octets, now_);
+    } else if (cid != 0) {
+      receive(octets, 0);
     }
   }
 
-  // Takes what was sent, ends the connection that is over, and makes the one that is asked for.
+  // Takes what was sent, ends connections that are over, and makes those that are asked for.
   void settle() {
     for (unsigned again = 0; again < 4; ++again) {
-      if (mover_) {
-        expect(mover_->output_bytes() % 4 == 0);
-        mover_->consume(mover_->output_bytes());
-        if (!mover_->is_ended()) {
-          return;
-        }
-        mover_->terminate(Datamover::Ending::AtOnce, "over");
-        session_.handle_lost(mover_->reason(), now_);
-        mover_.reset();
-      }
-      if (!std::exchange(wants_, false)) {
-        return;
-      }
-      mover_.emplace();
-      mover_->set_client(session_);
-      session_.handle_connected(*mover_, now_);
-      if ((flags_ & 1) != 0) {
-        log_in();
+      for (std::uint16_t cid = 0; cid < kConnections; ++cid) {
+        settle(cid);
       }
     }
   }
-  void log_in() {
+  void settle(std::uint16_t cid) {
+    std::optional<StreamDatamover>& mover = movers_[cid];
+    if (mover) {
+      expect(mover->output_bytes() % 4 == 0);
+      mover->consume(mover->output_bytes());
+      if (!mover->is_ended()) {
+        return;
+      }
+      mover->terminate(Datamover::Ending::AtOnce, "over");
+      session_.client(cid).handle_lost(mover->reason(), now_);
+      mover.reset();
+    }
+    if (std::exchange(wants_[cid], false)) {
+      mover.emplace();
+      mover->set_client(session_.client(cid));
+      session_.handle_connected(cid, *mover, now_);
+      if ((flags_ & 1) != 0) {
+        log_in(cid);
+      }
+    }
+  }
+  void log_in(std::uint16_t cid) {
     wire::iscsi::LoginResponse response;
     response.transit = true;
     response.current_stage = wire::iscsi::LoginStage::LoginOperationalNegotiation;
@@ -185,10 +201,14 @@ class World final : public InitiatorEnvironment {
     response.max_cmd_sn = 16;
     TextWriter text;
     text.add("HeaderDigest", "None").add("DataDigest", "None");
-    text.add("DefaultTime2Wait", "2").add("DefaultTime2Retain", "0");
-    text.add("ErrorRecoveryLevel", "0").add("MaxRecvDataSegmentLength", "512");
-    if ((flags_ & 0x40) == 0) {
-      text.add("MaxConnections", "1").add("InitialR2T", (flags_ & 2) != 0 ? "No" : "Yes");
+    text.add("MaxRecvDataSegmentLength", "512");
+    if (cid == 0 || session_.state() != SessionState::Live) {
+      text.add("DefaultTime2Wait", "2").add("DefaultTime2Retain", "20");
+      text.add("ErrorRecoveryLevel", std::to_string(level_of(flags_)));
+    }
+    if ((flags_ & 0x40) == 0 && (cid == 0 || session_.state() != SessionState::Live)) {
+      text.add("MaxConnections", (flags_ & 8) != 0 ? "2" : "1");
+      text.add("InitialR2T", (flags_ & 2) != 0 ? "No" : "Yes");
       text.add("ImmediateData", (flags_ & 4) != 0 ? "Yes" : "No").add("MaxBurstLength", "4096");
       text.add("FirstBurstLength", "1024").add("MaxOutstandingR2T", "2");
       text.add("DataPDUInOrder", "Yes").add("DataSequenceInOrder", "Yes");
@@ -197,7 +217,7 @@ class World final : public InitiatorEnvironment {
     sender.send_control(text_pdu(response, text.text()));
     std::array<ByteSpan, 8> pieces;
     for (const ByteSpan piece : std::span{pieces}.first(sender.gather(pieces))) {
-      receive(piece);
+      receive(piece, cid);
     }
   }
   void end() {
@@ -218,10 +238,11 @@ class World final : public InitiatorEnvironment {
   unsigned flags_;
   testing::FakeChapLibrary chap_;
   InitiatorSession session_;
-  std::optional<StreamDatamover> mover_;
+  std::array<std::optional<StreamDatamover>, kConnections> movers_;
   std::deque<std::unique_ptr<Submitted>> submitted_;
   Instant now_;
-  bool wants_{};
+  std::array<bool, kConnections> wants_{};
+  std::size_t turn_{};
 };
 
 }  // namespace

@@ -20,17 +20,31 @@ constexpr auto kOffers = std::to_array<std::string_view>(
      "MaxBurstLength", "FirstBurstLength", "MaxOutstandingR2T", "DataPDUInOrder",
      "DataSequenceInOrder"});
 
+// What holds before a key is mentioned: the defaults, and the session's values for what joins it.
+[[nodiscard]] Parameters agreed_before(const LoginPlace& place) {
+  if (place.tsih == 0) {
+    return {};
+  }
+  Parameters agreed = place.session;
+  const Parameters defaults;
+  agreed.header_digest = defaults.header_digest;
+  agreed.data_digest = defaults.data_digest;
+  agreed.max_recv_data_segment_length = defaults.max_recv_data_segment_length;
+  return agreed;
+}
+
 }  // namespace
 
 InitiatorLogin::InitiatorLogin(const InitiatorOptions& options, ChapLibrary& library,
-                               std::uint32_t cmd_sn)
+                               const LoginPlace& place)
     : options_(options),
       library_(library),
-      cmd_sn_(cmd_sn),
+      place_(place),
       stage_(options.chap.own || options.chap.is_required()
                  ? LoginStage::SecurityNegotiation
                  : LoginStage::LoginOperationalNegotiation),
-      negotiation_(options.preferences, Parameters{}) {}
+      negotiation_(options.preferences, agreed_before(place)),
+      tsih_(place.tsih) {}
 
 OutgoingPdu InitiatorLogin::begin() {
   text_.add("InitiatorName", options_.name);
@@ -57,19 +71,24 @@ OutgoingPdu InitiatorLogin::request(bool transit) {
                           : LoginStage::FullFeature;
   header.isid = options_.isid;
   header.tsih = tsih_;
-  header.cmd_sn = cmd_sn_;
+  header.cid = place_.cid;
+  header.cmd_sn = place_.cmd_sn;
   header.exp_stat_sn = exp_stat_sn_;
   return text_pdu(header, text_.take());
 }
 
 void InitiatorLogin::offer_operational() {
   for (const std::string_view name : kOffers) {
-    if (!options_.target.empty() || find_key(name)->in_discovery) {
+    const KeyRow& key = *find_key(name);
+    const bool is_of_connection = key.use != KeyUse::Leading;
+    if ((!options_.target.empty() || key.in_discovery) && (is_leading() || is_of_connection)) {
       negotiation_.offer(name, text_);
     }
   }
   if (options_.preferences.values.rdma_extensions) {  // RFC 7145 §6.3
-    negotiation_.offer("RDMAExtensions", text_);
+    if (is_leading()) {
+      negotiation_.offer("RDMAExtensions", text_);
+    }
     if (!options_.target.empty()) {
       negotiation_.offer("TargetRecvDataSegmentLength", text_);
       negotiation_.offer("InitiatorRecvDataSegmentLength", text_);
@@ -124,6 +143,9 @@ Result<std::optional<OutgoingPdu>> InitiatorLogin::take(const ReceivedPdu& pdu) 
     // Mutual CHAP proves the target with its answer to what leaves the stage (RFC 7143 §12.1.3).
     return std::optional{request(!security || !text_.text().starts_with("CHAP_A"))};
   }
+  if (!is_leading() && response.tsih != tsih_) {
+    return fail(ErrorCode::InvalidArgument, "the target puts the connection into another session");
+  }
   tsih_ = response.tsih;
   if (response.next_stage == LoginStage::FullFeature) {
     if (!is_secure() || (stage_ == LoginStage::SecurityNegotiation && !method_chosen_) ||
@@ -163,7 +185,7 @@ Result<void> InitiatorLogin::take_security(const TextPairs& pairs, bool transit)
 
 Result<void> InitiatorLogin::take_operational(const TextPairs& pairs) {
   const NegotiationScene scene{.role = Role::Initiator,
-                               .leading = true,
+                               .leading = is_leading(),
                                .discovery = options_.target.empty(),
                                .full_feature = false};
   for (const TextPair& pair : pairs) {

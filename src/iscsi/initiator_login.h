@@ -16,10 +16,18 @@
 
 namespace weft::iscsi {
 
+/// What a connection logs in to.
+struct LoginPlace {
+  std::uint32_t cmd_sn{};  ///< of the session: the first, or the next
+  std::uint16_t cid{};
+  std::uint16_t tsih{};  ///< of the session that it joins; 0: it begins one
+  Parameters session{};  ///< what that has agreed on
+};
+
 class InitiatorLogin {
  public:
-  /// `options` and `library` must outlive it. `cmd_sn` is the session's first CmdSN.
-  InitiatorLogin(const InitiatorOptions& options, ChapLibrary& library, std::uint32_t cmd_sn);
+  /// `options` and `library` must outlive it.
+  InitiatorLogin(const InitiatorOptions& options, ChapLibrary& library, const LoginPlace& place);
 
   /// The first request.
   [[nodiscard]] OutgoingPdu begin();
@@ -29,6 +37,8 @@ class InitiatorLogin {
   [[nodiscard]] Result<std::optional<OutgoingPdu>> take(const ReceivedPdu& pdu);
 
   [[nodiscard]] bool is_done() const { return done_; }
+  /// Whether it is to a session that there is.
+  [[nodiscard]] bool joins() const { return !is_leading(); }
   [[nodiscard]] const Parameters& agreed() const { return negotiation_.agreed(); }
   [[nodiscard]] std::uint16_t tsih() const { return tsih_; }
   [[nodiscard]] std::uint32_t exp_stat_sn() const { return exp_stat_sn_; }
@@ -46,10 +56,11 @@ class InitiatorLogin {
   [[nodiscard]] Result<void> take_operational(const TextPairs& pairs);
   [[nodiscard]] Result<void> take_failure(const wire::iscsi::LoginResponse& response);
   [[nodiscard]] bool is_secure() const { return !chap_ || chap_->is_done(); }
+  [[nodiscard]] bool is_leading() const { return place_.tsih == 0; }
 
   const InitiatorOptions& options_;
   ChapLibrary& library_;
-  std::uint32_t cmd_sn_;
+  LoginPlace place_;
   wire::iscsi::LoginStage stage_{};
   Negotiation negotiation_;
   std::optional<ChapInitiator> chap_;

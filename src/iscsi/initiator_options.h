@@ -17,7 +17,7 @@
 
 namespace weft::iscsi {
 
-/// The policies of an initiator: one connection, error recovery level 0.
+/// The policies of an initiator: one connection, error recovery level 0. More of either is as good.
 [[nodiscard]] inline Preferences initiator_preferences() {
   Preferences preferences;
   preferences.values.max_connections = 1;
@@ -43,7 +43,17 @@ struct InitiatorOptions {
   Duration management_timeout{Duration::seconds(10)};  ///< then the connection is dropped
   Duration ping_interval{Duration::seconds(10)};       ///< without a word of the target
   Duration ping_timeout{Duration::seconds(10)};
+  /// Level 1 and up: a connection with commands under way is asked for what was lost after so long
+  /// a silence.
+  Duration recovery_interval{Duration::seconds(2)};
   Duration logout_timeout{Duration::seconds(5)};
+};
+
+/// What error recovery has done for a session.
+struct RecoveryCounts {
+  std::uint64_t snacks{};            ///< requests for lost data and statuses
+  std::uint64_t commands_resent{};   ///< with their CmdSN, for they had not come
+  std::uint64_t tasks_reassigned{};  ///< to another connection
 };
 
 /// How a command ended.
@@ -88,10 +98,11 @@ struct InitiatorCommand {
 /// What the driver of a session does for it.
 class InitiatorEnvironment {
  public:
-  /// Make a connection, then call handle_connected() or handle_connect_failed(); not from inside.
-  virtual void connect(std::string_view address) = 0;
+  /// Make connection `cid` of the session, then call handle_connected() or handle_connect_failed();
+  /// not from inside. CIDs count from 0.
+  virtual void connect(std::uint16_t cid, std::string_view address) = 0;
   /// The connection that connect() asked for is not wanted any more.
-  virtual void cancel_connect() = 0;
+  virtual void cancel_connect(std::uint16_t cid) = 0;
   /// May not call back.
   virtual void handle_state(SessionState state, std::string_view reason) = 0;
   /// Sense data that the target has sent unasked (RFC 7143 §11.9). May not call back.

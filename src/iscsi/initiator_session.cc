@@ -1,4 +1,4 @@
-// The life of a session: connections, logins, timers, and the ends of commands.
+// The life of a session: what its states do, timers, and the ends of commands.
 
 #include "iscsi/initiator_session.h"
 
@@ -7,15 +7,25 @@
 
 #include "base/assert.h"
 #include "iscsi/planted_bug.h"
-#include "wire/iscsi/logout.h"
-#include "wire/iscsi/nop.h"
-#include "wire/iscsi/reject.h"
-#include "wire/iscsi/text.h"
 
 namespace weft::iscsi {
 
 using wire::iscsi::kNoTag;
-using wire::iscsi::Opcode;
+using Phase = InitiatorConnection::Phase;
+
+InitiatorSession::InitiatorSession(const InitiatorOptions& options,
+                                   InitiatorEnvironment& environment)
+    : options_(options), environment_(environment) {
+  const std::uint32_t wanted = std::max(options.preferences.values.max_connections, 1U);
+  for (std::uint32_t cid = 0; cid < wanted; ++cid) {
+    connections_.push_back(std::make_unique<Connection>(*this, static_cast<std::uint16_t>(cid)));
+  }
+}
+
+std::size_t InitiatorSession::connections() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(connections_, [](const auto& one) { return one->is_up(); }));
+}
 
 void InitiatorSession::apply(SessionEvent event, std::string_view reason, Instant now) {
   const SessionTransition step = transition(state_, event);
@@ -36,24 +46,33 @@ void InitiatorSession::perform(SessionAction action, Instant now) {
     case SessionAction::Ignore:
       break;
     case SessionAction::Connect:
-      connect(now);
+      reconnect_deadline_ = Instant::never();
+      open(*connections_.front(), now);
       break;
     case SessionAction::Resume:
       reason_.clear();
       reconnect_deadline_ = fast_fail_deadline_ = dev_loss_deadline_ = Instant::never();
+      retain_deadline_ = Instant::never();
+      open_others(now);
       send_waiting(now);
       break;
     case SessionAction::Report:
       end_waiting(InitiatorOutcome::Kind::NotSent);
       break;
-    case SessionAction::Block:
-      block(now);
+    case SessionAction::Block:  // RFC 7143 §7.1.4.4: a session takes its commands along
+      arm_timers(now);
+      forget_session(now);
+      break;
+    case SessionAction::Suspend:
+      arm_timers(now);
+      retain_deadline_ = now + time_to_wait() + Duration::seconds(agreed_.default_time2retain);
       break;
     case SessionAction::ArmReconnect:
       reconnect_deadline_ = now + std::max(options_.reconnect_delay, wait_before_login_);
       break;
     case SessionAction::FailWaiting:
       fast_fail_deadline_ = Instant::never();
+      forget_session(now);
       end_waiting(InitiatorOutcome::Kind::NotSent);
       break;
     case SessionAction::LogOut:
@@ -62,60 +81,41 @@ void InitiatorSession::perform(SessionAction action, Instant now) {
       break;
     case SessionAction::GiveUp:
     case SessionAction::End:
-      reconnect_deadline_ = fast_fail_deadline_ = dev_loss_deadline_ = Instant::never();
-      if (std::exchange(connecting_, false)) {
-        environment_.cancel_connect();
-      }
-      drop("the session has ended");
-      end_under_way(now);
-      end_waiting(InitiatorOutcome::Kind::NotSent);
+      end_all(now);
       break;
   }
 }
 
+void InitiatorSession::arm_timers(Instant now) {
+  const Duration least = tsih_ != 0 && level() == 2 ? time_to_wait() : wait_before_login_;
+  reconnect_deadline_ = now + std::max(options_.reconnect_delay, least);
+  fast_fail_deadline_ = now + options_.fast_fail;
+  dev_loss_deadline_ = now + options_.dev_loss;
+}
+
+Duration InitiatorSession::time_to_wait() const {
+  return std::max(Duration::seconds(agreed_.default_time2wait), wait_before_login_);
+}
+
+void InitiatorSession::end_all(Instant now) {
+  reconnect_deadline_ = fast_fail_deadline_ = dev_loss_deadline_ = Instant::never();
+  for (const auto& one : connections_) {
+    close(*one, "the session has ended");
+  }
+  forget_session(now);
+  end_waiting(InitiatorOutcome::Kind::NotSent);
+}
+
 void InitiatorSession::start(Instant now) {
-  WEFT_ASSERT(datamover_ == nullptr, "the last connection is gone");
+  WEFT_ASSERT(is_all_down(), "the last connection is gone");
   apply(SessionEvent::Start, {}, now);
 }
 
 void InitiatorSession::stop(Instant now) {
   apply(SessionEvent::Stop, "stopped", now);
-  check_connection(now);
-}
-
-void InitiatorSession::connect(Instant now) {
-  reconnect_deadline_ = Instant::never();
-  login_deadline_ = now + options_.login_timeout;
-  connecting_ = true;
-  environment_.connect(address_.empty() ? options_.address : address_);
-}
-
-// RFC 7143 §7.1.4.4: a session that is lost takes its commands along.
-void InitiatorSession::block(Instant now) {
-  reconnect_deadline_ = now + std::max(options_.reconnect_delay, wait_before_login_);
-  fast_fail_deadline_ = now + options_.fast_fail;
-  dev_loss_deadline_ = now + options_.dev_loss;
-  end_under_way(now);
-}
-
-void InitiatorSession::reset_connection() {
-  datamover_ = nullptr;
-  dropped_ = false;
-  login_.reset();
-  login_deadline_ = Instant::never();
-  ping_deadline_.reset();
-  ping_tag_ = kNoTag;
-  logout_ = Logout::None;
-  logout_deadline_ = Instant::never();
-}
-
-void InitiatorSession::drop(std::string_view reason) {
-  if (datamover_ == nullptr || dropped_) {
-    return;
-  }
-  dropped_ = true;
-  reason_ = reason;
-  datamover_->terminate(Datamover::Ending::AtOnce, reason);
+  check_session(now);
+  check_left(now);
+  tell_ended(now);
 }
 
 void InitiatorSession::end_command(InitiatorCommand* command, InitiatorOutcome outcome) {
@@ -141,10 +141,22 @@ void InitiatorSession::end_under_way(Instant now) {
       management.handler(std::nullopt, now);
     }
   }
-  text_tag_ = kNoTag;
-  if (const TextHandler handler = std::exchange(text_handler_, {})) {
-    handler(nullptr, now);
+  end_text(nullptr, now);
+}
+
+// The target has it no more, or will not: the next login begins another one.
+void InitiatorSession::forget_session(Instant now) {
+  tsih_ = 0;
+  retain_deadline_ = Instant::never();
+  for (const auto& one : connections_) {
+    one->recovery.reset();
+    one->retry_at = Instant::never();
+    one->tasks = 0;
+    if (one->login && one->login->joins()) {
+      drop(*one, "the session is over");
+    }
   }
+  end_under_way(now);
 }
 
 // Clients may submit from inside, so what they are told is taken out first.
@@ -160,130 +172,13 @@ void InitiatorSession::tell_ended(Instant now) {
   telling_ = false;
 }
 
-void InitiatorSession::handle_connected(Datamover& datamover, Instant now) {
-  WEFT_ASSERT(connecting_ && datamover_ == nullptr, "a connection answers connect()");
-  connecting_ = false;
-  datamover_ = &datamover;
-  last_heard_ = now;
-  datamover_->limit(options_.preferences);
-  // A new session, whatever became of the last one: CmdSN and StatSN begin anew.
-  login_.emplace(options_, environment_.chap_library(), cmd_sn_);
-  datamover_->send_control(login_->begin());
-}
-
-void InitiatorSession::handle_connect_failed(std::string_view reason, Instant now) {
-  connecting_ = false;
-  address_.clear();
-  reset_connection();
-  apply(SessionEvent::LoginFailed, reason, now);
-}
-
-void InitiatorSession::handle_lost(std::string_view reason, Instant now) {
-  const std::string why{dropped_ ? reason_ : std::string{reason}};
-  reset_connection();
-  const bool logs_in = state_ == SessionState::Connecting || state_ == SessionState::Blocked ||
-                       state_ == SessionState::FailFast;
-  if (std::exchange(redirected_, false) && logs_in && redirections_++ < kMaxRedirections) {
-    connect(now);
-    return;
-  }
-  address_.clear();
-  apply(SessionEvent::ConnectionLost, why, now);
-}
-
-void InitiatorSession::handle_pdu(const ReceivedPdu& pdu, Instant now) {
-  if (dropped_ || datamover_ == nullptr) {
-    return;
-  }
-  last_heard_ = now;
-  if (login_) {
-    handle_login(pdu, now);
-  } else if (pdu.data_is_damaged && !planted(PlantedBug::DigestIgnored)) {
-    drop("a data digest is wrong");  // level 0 has no other way (RFC 7143 §7.8)
-  } else {
-    handle_full_feature(pdu, now);
-  }
-  if (!dropped_) {
-    send_waiting(now);
-    check_connection(now);
-  }
-  tell_ended(now);
-}
-
-void InitiatorSession::handle_data_fetched(std::uint32_t /*tag*/, Instant /*now*/) {
-  drop("the datamover fetches, which is a target's");
-}
-
-void InitiatorSession::handle_login(const ReceivedPdu& pdu, Instant now) {
-  if (pdu.basic_header().opcode != Opcode::LoginResponse) {
-    drop("the target answers a login with something else");
-    return;
-  }
-  auto next = login_->take(pdu);
-  if (!next) {
-    drop(next.error().reason);
-    return;
-  }
-  if (next->has_value()) {
-    datamover_->send_control(std::move(**next));
-    return;
-  }
-  if (!login_->moved_to().empty()) {  // "HOST:PORT,TAG" (RFC 7143 §13.8)
-    address_ = login_->moved_to().substr(0, login_->moved_to().find(','));
-    redirected_ = true;
-    drop("the target redirects the login");
-    return;
-  }
-  agreed_ = login_->agreed();
-  const wire::iscsi::LoginResponse& last = login_->last_response();
-  exp_stat_sn_ = login_->exp_stat_sn();
-  exp_cmd_sn_ = last.exp_cmd_sn;
-  max_cmd_sn_ = last.max_cmd_sn;
-  wait_before_login_ = {};
-  address_.clear();  // after a loss the target may say something else
-  redirections_ = 0;
-  login_.reset();
-  login_deadline_ = Instant::never();
-  datamover_->agree(agreed_);
-  datamover_->enable(agreed_.header_digest, agreed_.data_digest,
-                     options_.preferences.values.max_recv_data_segment_length);
-  apply(SessionEvent::LoginDone, {}, now);
-}
-
-void InitiatorSession::handle_full_feature(const ReceivedPdu& pdu, Instant now) {
-  switch (pdu.basic_header().opcode) {
-    case Opcode::DataIn:
-      return handle_data_in(pdu);
-    case Opcode::R2t:
-      return handle_r2t(pdu);
-    case Opcode::ScsiResponse:
-      return handle_scsi_response(pdu);
-    case Opcode::NopIn:
-      return handle_nop_in(pdu);
-    case Opcode::TaskManagementResponse:
-      return handle_management_response(pdu, now);
-    case Opcode::AsyncMessage:
-      return handle_async(pdu, now);
-    case Opcode::TextResponse:
-      return handle_text_response(pdu, now);
-    case Opcode::LogoutResponse: {
-      const auto response = pdu.as<wire::iscsi::LogoutResponse>();
-      wait_before_login_ = Duration::seconds(response.time_to_wait_seconds);
-      return drop("logged out");
-    }
-    case Opcode::Reject:
-      // What a target rejects of this end's is a mistake of one of them; level 0 begins anew.
-      return drop(fmt::format("the target rejects a PDU, reason {:02x}h",
-                              static_cast<unsigned>(pdu.as<wire::iscsi::Reject>().reason)));
-    default:
-      return drop("the target sends what a target does not send");
-  }
-}
-
 void InitiatorSession::handle_timeout(Instant now) {
   if (now >= reconnect_deadline_) {
     reconnect_deadline_ = Instant::never();
     apply(SessionEvent::ReconnectDue, {}, now);
+  }
+  if (now >= retain_deadline_) {
+    forget_session(now);
   }
   if (now >= fast_fail_deadline_) {
     fast_fail_deadline_ = Instant::never();
@@ -293,43 +188,45 @@ void InitiatorSession::handle_timeout(Instant now) {
     dev_loss_deadline_ = Instant::never();
     apply(SessionEvent::DevLossDue, "the target did not come back", now);
   }
-  if (now >= login_deadline_) {
-    login_deadline_ = Instant::never();
-    if (std::exchange(connecting_, false)) {
-      environment_.cancel_connect();
-      handle_connect_failed("the target does not answer", now);
-    } else {
-      drop("the login takes too long");
+  for (const auto& one : connections_) {
+    if (now >= one->login_deadline) {
+      one->login_deadline = Instant::never();
+      if (one->phase == Phase::Connecting) {
+        environment_.cancel_connect(one->cid);
+        handle_connect_failed(one->cid, "the target does not answer", now);
+      } else {
+        drop(*one, "the login takes too long");
+      }
     }
+    check_connection(*one, now);
   }
-  check_connection(now);
+  check_session(now);
   check_commands(now);
+  check_recovery(now);
+  check_left(now);
   tell_ended(now);
 }
 
-void InitiatorSession::check_connection(Instant now) {
-  if (datamover_ == nullptr || dropped_ || login_) {
+void InitiatorSession::check_session(Instant now) {
+  if (logout_ == Logout::None || leaving_) {
     return;
   }
   if (logout_ == Logout::Wanted && (tasks_.empty() || now >= logout_deadline_)) {
-    send_logout(now);
+    if (Connection* const on = pick()) {
+      send_logout(*on, now);
+    }
   } else if (logout_ == Logout::Sent && now >= logout_deadline_) {
-    drop("the target does not answer a logout");
-  }
-  if (ping_deadline_ && now >= *ping_deadline_) {
-    drop("the target does not answer a ping");
-  } else if (!ping_deadline_ && now >= last_heard_ + options_.ping_interval) {
-    send_ping(now);
+    leave(SessionEvent::ConnectionLost, "the target does not answer a logout", now);
   }
 }
 
 void InitiatorSession::check_commands(Instant now) {
-  if (datamover_ == nullptr || dropped_) {
+  if (leaving_ || pick() == nullptr) {
     return;
   }
   for (const auto& [tag, management] : managements_) {
-    if (now >= management.deadline) {
-      drop("the target does not answer a task management function");
+    if (now >= management.deadline && management.connection != nullptr) {
+      drop(*management.connection, "the target does not answer a task management function");
       return;
     }
   }
@@ -346,12 +243,16 @@ void InitiatorSession::check_commands(Instant now) {
 
 Instant InitiatorSession::deadline() const {
   Instant soonest =
-      std::min({reconnect_deadline_, fast_fail_deadline_, dev_loss_deadline_, login_deadline_});
-  if (datamover_ == nullptr || dropped_ || login_) {
+      std::min({reconnect_deadline_, fast_fail_deadline_, dev_loss_deadline_, retain_deadline_});
+  for (const auto& one : connections_) {
+    soonest = std::min(soonest, deadline_of(*one));
+  }
+  if (leaving_ || pick() == nullptr) {
     return soonest;
   }
-  soonest = std::min(
-      {soonest, logout_deadline_, ping_deadline_.value_or(last_heard_ + options_.ping_interval)});
+  if (logout_ != Logout::None) {
+    soonest = std::min(soonest, logout_deadline_);
+  }
   for (const auto& [tag, management] : managements_) {
     soonest = std::min(soonest, management.deadline);
   }

@@ -327,7 +327,7 @@ TEST(InitiatorSession, WaitsThenFailsFastThenGivesUp) {
   EXPECT_FALSE(waits.outcome);
   target.pass(Duration::seconds(2));
   ASSERT_EQ(target.asked.size(), 2U);
-  target.session.handle_connect_failed("refused", target.now);
+  target.session.handle_connect_failed(0, "refused", target.now);
   target.pass(Duration::seconds(29));
   EXPECT_TRUE(waits.ended_as(Kind::NotSent));
   EXPECT_EQ(target.session.state(), SessionState::FailFast);

@@ -26,6 +26,7 @@ constexpr auto kRows = std::to_array<Row>({
     {Connecting, ConnectionLost, Idle,       Report      },
     {Connecting, Stop,           Idle,       End         },
     {Live,       ConnectionLost, Blocked,    Block       },
+    {Live,       Suspended,      Blocked,    Suspend     },
     {Live,       Stop,           LoggingOut, LogOut      },
     {Blocked,    LoginDone,      Live,       Resume      },
     {Blocked,    LoginFailed,    Blocked,    ArmReconnect},

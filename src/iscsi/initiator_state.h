@@ -1,8 +1,9 @@
 #pragma once
 
-// States of an initiator's session, as one table: what a lost connection leads to, and when. With
-// one connection and error recovery level 0, a lost connection is a lost session (RFC 7143 §7.1.4),
-// which a new login reinstates (§6.3.5). Pure; checked at compile time in initiator_state.cc.
+// States of an initiator's session, as one table: what lost connections lead to, and when. Below
+// error recovery level 2 a lost connection is a lost session (RFC 7143 §7.1.4), which a new login
+// reinstates (§6.3.5); at level 2 the session waits for one (§7.1.4.3). Pure; checked at compile
+// time in initiator_state.cc.
 
 #include <cstdint>
 #include <string_view>
@@ -24,13 +25,14 @@ enum class SessionEvent : std::uint8_t {
   Start,
   LoginDone,
   LoginFailed,
-  ConnectionLost,
+  ConnectionLost,  ///< the last one, and the session with it
+  Suspended,       ///< the last one; the target keeps the session for a time
   ReconnectDue,
   FastFailDue,
   DevLossDue,
   Stop,
 };
-inline constexpr unsigned kSessionEvents = 8;
+inline constexpr unsigned kSessionEvents = 9;
 
 enum class SessionAction : std::uint8_t {
   Ignore,
@@ -38,6 +40,7 @@ enum class SessionAction : std::uint8_t {
   Resume,        ///< what waits is sent
   Report,        ///< the first login has failed
   Block,         ///< end what was under way, arm all timers
+  Suspend,       ///< arm all timers; what was under way waits
   ArmReconnect,  ///< the next login after the delay
   FailWaiting,
   GiveUp,

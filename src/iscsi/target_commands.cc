@@ -91,6 +91,7 @@ void TargetConnection::handle_command(const ReceivedPdu& pdu, Instant now) {
   const auto task = std::make_shared<TargetTask>();
   task->session = session_;
   task->connection = this;
+  task->cid = cid_;
   task->completions = server_.completions_;
   task->header = header;
   task->read_length = header.read && !header.write ? header.expected_data_transfer_length : 0;
@@ -229,6 +230,7 @@ void TargetConnection::handle_data_fetched(std::uint32_t target_transfer_tag, In
 
 void TargetConnection::answer(const std::shared_ptr<TargetTask>& task, Instant now) {
   scsi::Completion& ended = task->completion;
+  task->was_answered = true;
   const std::size_t beyond = task->read_length - task->data_in.size();
   ended.residual += static_cast<std::int64_t>(beyond);  // expected, but more than any command moves
   const bool has_data = ended.data_in_bytes != 0;
@@ -296,6 +298,7 @@ void TargetConnection::send_data_in(TargetTask& task, std::uint32_t begin, std::
 void TargetConnection::send_scsi_response(const std::shared_ptr<TargetTask>& task,
                                           Instant /*now*/) {
   const scsi::Completion& ended = task->completion;
+  task->was_answered = true;
   const Residual residual = residual_of(*task);
   ScsiResponse response;
   response.initiator_task_tag = task->tag();

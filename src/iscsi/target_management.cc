@@ -94,7 +94,17 @@ void TargetConnection::handle_management(const TaskManagementRequest& request, I
                       *function == scsi::TaskManagement::LogicalUnitReset;
   const bool aborts_all = *function == scsi::TaskManagement::TargetReset ||
                           *function == scsi::TaskManagement::NexusReset;
-  if (aborts || aborts_all) {  // what the SCSI target does not know yet
+  if (aborts || aborts_all) {
+    if (session_->held_managements() >= server_.options_.max_immediate_tasks) {
+      send_management_response(request.initiator_task_tag, TaskManagementOutcome::Rejected);
+      return;
+    }
+    HeldRequest held{
+        .connection = this, .task = nullptr, .header = wire::pack(request), .data = {}};
+    if (session_->hold_management(request.cmd_sn, std::move(held))) {
+      return;
+    }
+    // What the SCSI target does not know yet.
     session_->drop_undelivered([&](const TargetTask& task) {
       return task.in_turn && (aborts_all || task.lun() == request.lun);
     });

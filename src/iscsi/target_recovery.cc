@@ -88,7 +88,9 @@ void TargetConnection::reassign_task(const TaskManagementRequest& request, Insta
     return;
   }
   const std::shared_ptr<TargetTask> task = session_->find_task(request.referenced_task_tag);
-  if (task == nullptr) {
+  const bool is_over =  // nobody gave it another allegiance in time
+      task != nullptr && task->aborted && task->state == TargetTask::State::Submitted;
+  if (task == nullptr || is_over) {
     respond(TaskManagementOutcome::TaskDoesNotExist);
     return;
   }
@@ -97,6 +99,7 @@ void TargetConnection::reassign_task(const TaskManagementRequest& request, Insta
     return;
   }
   task->connection = this;
+  task->cid = cid_;
   respond(TaskManagementOutcome::Complete);
   switch (task->state) {
     case TargetTask::State::Collecting:
@@ -106,6 +109,10 @@ void TargetConnection::reassign_task(const TaskManagementRequest& request, Insta
     case TargetTask::State::Submitted:
       break;  // it is answered here when it ends
     case TargetTask::State::Answered:
+      if (!task->was_answered) {  // it ended while it had no connection
+        answer(task, now);
+        break;
+      }
       task->stat_sn.reset();
       if (task->completion.data_in_bytes != 0 && request.exp_data_sn < task->data_in_count) {
         // Only what the initiator lacks; the segments may be others than before, in which case it

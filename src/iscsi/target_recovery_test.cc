@@ -206,5 +206,46 @@ TEST(TargetRecovery, EndsTasksThatNobodyReassignsInTime) {
   EXPECT_EQ(fixture.server.sessions(), 0U);
 }
 
+// A new login with its CID is not yet another allegiance (RFC 7143 §7.2.2).
+TEST(TargetRecovery, EndsTasksThatNobodyReassignsThoughTheirConnectionCameBack) {
+  Fixture fixture;
+  Connection first{fixture};
+  const auto leading = first.login(kLevel2);
+  first.clear_attention();
+  const auto write = first.command(true, 8, 2);
+  first.send(write);
+  first.lose();
+  Connection again{fixture};
+  again.login({}, leading.tsih);
+  EXPECT_EQ(fixture.server.sessions(), 1U);
+  fixture.server.handle_timeout(Instant{Duration::seconds(21)});
+  again.now = Instant{Duration::seconds(22)};
+  fixture.server.handle_timeout(again.now);
+  EXPECT_EQ(reassign(again, write.initiator_task_tag), TaskManagementOutcome::TaskDoesNotExist);
+  EXPECT_EQ(fixture.server.sessions(), 1U);
+}
+
+// RFC 7143 §4.2.3.3: what was sent before it may come later, by another connection.
+TEST(TargetRecovery, AFunctionOverAUnitWaitsForTheCommandsBeforeIt) {
+  Fixture fixture;
+  Connection first{fixture};
+  const auto leading = first.login(kLevel2);
+  first.clear_attention();
+  Connection second{fixture};
+  second.cid = 2;
+  second.login({}, leading.tsih);
+  const auto write = first.command(true, 8, 2);
+  TaskManagementRequest reset;
+  reset.immediate = true;
+  reset.function = TaskManagementFunction::LogicalUnitReset;
+  reset.initiator_task_tag = 1000;
+  reset.cmd_sn = write.cmd_sn + 1;
+  second.send(reset);
+  EXPECT_TRUE(second.is_quiet());
+  first.send(write);
+  EXPECT_EQ(second.next<TaskManagementResponse>().response, TaskManagementOutcome::Complete);
+  EXPECT_TRUE(first.is_quiet()) << "it was reset, so that nobody asks for its data";
+}
+
 }  // namespace
 }  // namespace weft::iscsi

@@ -131,16 +131,7 @@ void TargetServer::check_session(TargetSession& session, Instant now) {
   if (session.connections().empty() && now >= session.retain_deadline()) {
     close_session(session, "nobody came back", now);
   } else if (now >= session.retain_deadline()) {  // RFC 7143 §7.2.2: no allegiance in time
-    std::vector<std::shared_ptr<TargetTask>> orphans;
-    for (const auto& [tag, task] : session.tasks()) {
-      if (task->connection == nullptr) {
-        orphans.push_back(task);
-      }
-    }
-    for (const std::shared_ptr<TargetTask>& task : orphans) {
-      session.remove_task(task->tag());
-    }
-    session.end_all_recovery();
+    session.end_overdue(now);
   }
 }
 

@@ -22,7 +22,15 @@ TargetSession::TargetSession(TargetServer& server, const SessionIdentity& identi
 
 void TargetSession::attach(std::uint16_t cid, TargetConnection& connection) {
   connections_[cid] = &connection;
-  retain_deadline_ = Instant::never();
+  retain_deadline_ = soonest_overdue();
+}
+
+Instant TargetSession::soonest_overdue() const {
+  Instant soonest = Instant::never();
+  for (const auto& [cid, until] : lost_) {
+    soonest = std::min(soonest, until);
+  }
+  return soonest;
 }
 
 void TargetSession::detach(std::uint16_t cid, bool recovers, Instant now) {
@@ -52,34 +60,48 @@ void TargetSession::detach(std::uint16_t cid, bool recovers, Instant now) {
     if (recovers && !task->in_turn) {
       remove_task(task->tag());
     } else if (!recovers) {
-      task->aborted = true;
-      if (task->state != TargetTask::State::Submitted) {
-        remove_task(task->tag());
-      } else {
-        identity_.scsi->manage(identity_.nexus, scsi::TaskManagement::AbortTask, task->lun(),
-                               task->tag(), [](scsi::TaskManagementResponse) {});
-      }
+      abandon(task);
     }
   }
+  std::erase_if(held_managements_, [&](const auto& held) { return is_of_gone(held.second); });
   if (recovers) {
     lost_[cid] = now + patience;
-    retain_deadline_ = std::min(retain_deadline_, now + patience);
+    retain_deadline_ = soonest_overdue();
   }
   if (connections_.empty()) {
     retain_deadline_ = now + (recovers ? patience : Duration{});
   }
 }
 
-void TargetSession::end_recovery(std::uint16_t cid) {
-  lost_.erase(cid);
-  if (lost_.empty()) {
-    retain_deadline_ = Instant::never();
+// Nobody waits for its status any more.
+void TargetSession::abandon(const std::shared_ptr<TargetTask>& task) {
+  task->aborted = true;
+  if (task->state != TargetTask::State::Submitted) {
+    remove_task(task->tag());
+  } else {
+    identity_.scsi->manage(identity_.nexus, scsi::TaskManagement::AbortTask, task->lun(),
+                           task->tag(), [](scsi::TaskManagementResponse) {});
   }
 }
 
-void TargetSession::end_all_recovery() {
-  lost_.clear();
-  retain_deadline_ = Instant::never();
+void TargetSession::end_overdue(Instant now) {
+  std::vector<std::shared_ptr<TargetTask>> orphans;
+  std::erase_if(lost_, [&](const auto& lost) {
+    const auto& [cid, until] = lost;
+    if (now < until) {
+      return false;
+    }
+    for (const auto& [tag, task] : tasks_) {
+      if (task->connection == nullptr && task->cid == cid) {
+        orphans.push_back(task);
+      }
+    }
+    return true;
+  });
+  retain_deadline_ = soonest_overdue();
+  for (const std::shared_ptr<TargetTask>& task : orphans) {
+    abandon(task);
+  }
 }
 
 std::shared_ptr<TargetTask> TargetSession::find_task(std::uint32_t tag) const {
@@ -101,6 +123,28 @@ void TargetSession::take(std::uint32_t cmd_sn, HeldRequest request, Instant now)
     perform(*next, now);
   }
   open_window();
+  perform_held_managements(now);
+}
+
+bool TargetSession::hold_management(std::uint32_t cmd_sn, HeldRequest request) {
+  const bool waits =
+      serial_before(window_.expected(), cmd_sn) && !serial_before(window_.maximum() + 1, cmd_sn);
+  if (waits) {
+    held_managements_.emplace_back(cmd_sn, std::move(request));
+  }
+  return waits;
+}
+
+void TargetSession::perform_held_managements(Instant now) {
+  for (std::size_t i = 0; i < held_managements_.size();) {
+    if (serial_before(window_.expected(), held_managements_[i].first)) {
+      ++i;
+      continue;
+    }
+    HeldRequest request = std::move(held_managements_[i].second);
+    held_managements_.erase(held_managements_.begin() + static_cast<std::ptrdiff_t>(i));
+    perform(request, now);
+  }
 }
 
 void TargetSession::take_immediate(const std::shared_ptr<TargetTask>& task) {

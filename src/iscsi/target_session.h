@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -58,8 +59,8 @@ class TargetSession {
   void detach(std::uint16_t cid, bool recovers, Instant now);
   /// Tasks without allegiance, or the session itself without connections, end then.
   [[nodiscard]] Instant retain_deadline() const { return retain_deadline_; }
-  void end_recovery(std::uint16_t cid);
-  void end_all_recovery();
+  /// Ends tasks that got no other allegiance in time.
+  void end_overdue(Instant now);
   [[nodiscard]] bool is_recovering(std::uint16_t cid) const { return lost_.contains(cid); }
   /// While true the session stays without connections, because one is about to come.
   void hold_open(bool held) { held_open_ = held; }
@@ -96,6 +97,10 @@ class TargetSession {
   /// The command with RefCmdSN counts as received (RFC 7143 §11.5.5); false if it cannot be still
   /// under way.
   [[nodiscard]] bool forget_command(std::uint32_t cmd_sn, std::uint32_t own_cmd_sn, Instant now);
+  /// An immediate function over several tasks, which waits until all commands before it have come
+  /// (RFC 7143 §4.2.3.3); over several connections they may come later. False: they have.
+  [[nodiscard]] bool hold_management(std::uint32_t cmd_sn, HeldRequest request);
+  [[nodiscard]] std::size_t held_managements() const { return held_managements_.size(); }
   /// A task of the SCSI target has ended.
   void finish(const std::shared_ptr<TargetTask>& task, Instant now);
   /// Aborts all; the session is not used any more.
@@ -106,6 +111,9 @@ class TargetSession {
 
  private:
   void perform(HeldRequest& request, Instant now);
+  void perform_held_managements(Instant now);
+  void abandon(const std::shared_ptr<TargetTask>& task);
+  [[nodiscard]] Instant soonest_overdue() const;
   void open_window();
 
   TargetServer& server_;
@@ -113,9 +121,10 @@ class TargetSession {
   Parameters parameters_;
   CommandWindow<HeldRequest> window_;
   std::map<std::uint16_t, TargetConnection*> connections_;  // by CID
-  std::map<std::uint16_t, Instant> lost_;                   // CIDs whose tasks wait
+  std::map<std::uint16_t, Instant> lost_;                   // CIDs whose tasks wait, until when
   std::map<std::uint32_t, std::shared_ptr<TargetTask>> tasks_;
-  std::vector<std::shared_ptr<TargetTask>> undelivered_;  // in turn, in order
+  std::vector<std::shared_ptr<TargetTask>> undelivered_;                 // in turn, in order
+  std::vector<std::pair<std::uint32_t, HeldRequest>> held_managements_;  // with their CmdSN
   Instant retain_deadline_{Instant::never()};
   std::uint32_t next_transfer_tag_{1};
   bool held_open_{};

@@ -41,6 +41,7 @@ class TargetTask final : public scsi::CommandClient,
 
   TargetSession* session{};        // nothing: the session is gone
   TargetConnection* connection{};  // of its allegiance; nothing: that connection is gone
+  std::uint16_t cid{};             // of that
   std::shared_ptr<CompletionQueue> completions;
   wire::iscsi::ScsiCommand header;
   State state{State::Collecting};
@@ -55,6 +56,7 @@ class TargetTask final : public scsi::CommandClient,
   Instant data_deadline{Instant::never()};  // level 1 and up
   scsi::Command command;
   scsi::Completion completion;
+  bool was_answered{};                     // on the connection of its allegiance, or another
   std::uint32_t data_in_count{};           // Data-In PDUs
   std::optional<std::uint32_t> stat_sn{};  // when it is answered
 

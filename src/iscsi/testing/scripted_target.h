@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -43,8 +44,11 @@ class ScriptedTarget final : public InitiatorEnvironment {
   explicit ScriptedTarget(const InitiatorOptions& options = scripted_options())
       : session(options, *this) {}
 
-  void connect(std::string_view address) override { asked.emplace_back(address); }
-  void cancel_connect() override { ++cancelled; }
+  void connect(std::uint16_t number, std::string_view address) override {
+    asked.emplace_back(address);
+    asked_cids.push_back(number);
+  }
+  void cancel_connect(std::uint16_t /*number*/) override { ++cancelled; }
   void handle_state(SessionState state, std::string_view /*reason*/) override {
     states.push_back(state);
   }
@@ -56,16 +60,16 @@ class ScriptedTarget final : public InitiatorEnvironment {
   template <class Header>
   void send(const Header& header, std::vector<std::byte> data = {}, bool damaged = false) {
     const OutgoingPdu pdu{header, std::move(data)};
-    session.handle_pdu({.header = pdu.header(),
-                        .additional_headers = {},
-                        .data = pdu.data(),
-                        .data_is_damaged = damaged},
-                       now);
+    session.client(cid).handle_pdu({.header = pdu.header(),
+                                    .additional_headers = {},
+                                    .data = pdu.data(),
+                                    .data_is_damaged = damaged},
+                                   now);
   }
   /// With StatSN, and a window of `window` commands beyond what has come.
   template <class Header>
   void answer(Header header, std::vector<std::byte> data = {}) {
-    header.stat_sn = stat_sn++;
+    header.stat_sn = stat_sns[cid]++;
     number(header);
     send(header, std::move(data));
   }
@@ -77,12 +81,12 @@ class ScriptedTarget final : public InitiatorEnvironment {
   /// The next PDU of the initiator, which must be of this kind.
   template <class Header>
   [[nodiscard]] Header next(std::vector<std::byte>* data = nullptr) {
-    if (mover.sent.empty()) {
+    if (movers[cid].sent.empty()) {
       ADD_FAILURE() << "no " << Header::kName;
       return {};
     }
-    last = std::move(mover.sent.front());
-    mover.sent.pop_front();
+    last = std::move(movers[cid].sent.front());
+    movers[cid].sent.pop_front();
     const auto header = last.as<Header>();
     EXPECT_EQ(header.opcode, Header{}.opcode) << "wanted " << Header::kName;
     if (data != nullptr) {
@@ -90,18 +94,21 @@ class ScriptedTarget final : public InitiatorEnvironment {
     }
     return header;
   }
-  [[nodiscard]] bool is_quiet() const { return mover.sent.empty(); }
+  [[nodiscard]] bool is_quiet() const { return movers[cid].sent.empty(); }
 
   void connected() {
-    mover = {};
-    session.handle_connected(mover, now);
+    movers[cid] = {};
+    session.handle_connected(cid, movers[cid], now);
   }
   /// A login in one step, with these answers beside the defaults.
   void log_in(const TextPairs& answers = {}) {
     connected();
     const auto request = next<wire::iscsi::LoginRequest>();
     EXPECT_TRUE(request.transit);
-    exp_cmd_sn = request.cmd_sn;
+    EXPECT_EQ(request.cid, cid);
+    if (request.tsih == 0) {
+      exp_cmd_sn = request.cmd_sn;
+    }
     TextWriter text;
     TextPairs all{
         {"HeaderDigest",        "None"  },
@@ -128,6 +135,24 @@ class ScriptedTarget final : public InitiatorEnvironment {
     respond(text, wire::iscsi::LoginStage::LoginOperationalNegotiation,
             wire::iscsi::LoginStage::FullFeature);
   }
+  /// The login of connection `number` into the session, which takes it from then on.
+  void join(std::uint16_t number) {
+    cid = number;
+    connected();
+    const auto request = next<wire::iscsi::LoginRequest>();
+    EXPECT_EQ(request.cid, number);
+    EXPECT_EQ(request.tsih, 7);
+    TextWriter text;
+    text.add("HeaderDigest", "None").add("DataDigest", "None");
+    respond(text, wire::iscsi::LoginStage::LoginOperationalNegotiation,
+            wire::iscsi::LoginStage::FullFeature);
+  }
+  void refuse_login(wire::iscsi::LoginStatus status) {
+    wire::iscsi::LoginResponse response;
+    response.status = status;
+    response.current_stage = wire::iscsi::LoginStage::LoginOperationalNegotiation;
+    send(response);
+  }
   void respond(TextWriter& text, wire::iscsi::LoginStage stage,
                std::optional<wire::iscsi::LoginStage> next_stage) {
     wire::iscsi::LoginResponse response;
@@ -135,7 +160,7 @@ class ScriptedTarget final : public InitiatorEnvironment {
     response.current_stage = stage;
     response.next_stage = next_stage.value_or(stage);
     response.tsih = 7;
-    response.stat_sn = stat_sn++;
+    response.stat_sn = stat_sns[cid]++;
     number(response);
     send(response, to_octets(text.take()));
   }
@@ -156,23 +181,30 @@ class ScriptedTarget final : public InitiatorEnvironment {
     now = now + time;
     session.handle_timeout(now);
     // What was ended by this side is closed by the driver.
-    if (mover.ended) {
-      mover.ended = false;
-      session.handle_lost("closed", now);
+    for (std::uint16_t i = 0; i < movers.size(); ++i) {
+      if (std::exchange(movers[i].ended, false)) {
+        session.client(i).handle_lost("closed", now);
+      }
     }
   }
-  void lose() { session.handle_lost("reset", now); }
+  /// The connection that is spoken on.
+  void lose() { session.client(cid).handle_lost("reset", now); }
 
   FakeChapLibrary chap;
-  RecordingDatamover mover;
+  static constexpr std::size_t kConnections = 3;
+  std::array<RecordingDatamover, kConnections> movers;
+  std::array<std::uint32_t, kConnections> stat_sns{50, 150, 250};
+  std::uint16_t cid{};  // the connection that is spoken on
+  RecordingDatamover& mover{movers[0]};
+  std::uint32_t& stat_sn{stat_sns[0]};
   OutgoingPdu last;
   Instant now;
   std::vector<std::string> asked;
+  std::vector<std::uint16_t> asked_cids;
   std::vector<SessionState> states;
   std::vector<std::vector<std::byte>> events;
   std::vector<std::unique_ptr<Submitted>> submissions;
   int cancelled{};
-  std::uint32_t stat_sn{50};
   std::uint32_t exp_cmd_sn{};
   std::uint32_t window{8};
   InitiatorSession session;

@@ -16,7 +16,7 @@ constexpr Duration kRealm =
 const ChapAccount kInitiatorAccount{.name = "h1", .secret = "secret-of-h1-0"};
 const ChapAccount kTargetAccount{.name = "disks", .secret = "another-secret"};
 
-[[nodiscard]] Preferences preferences_by(Random& random, bool digests) {
+[[nodiscard]] Preferences preferences_by(Random& random, const Scenario& scenario) {
   Preferences preferences = initiator_preferences();
   Parameters& values = preferences.values;
   values.initial_r2t = random.chance(1, 2);
@@ -26,17 +26,53 @@ const ChapAccount kTargetAccount{.name = "disks", .secret = "another-secret"};
   values.first_burst_length =
       std::min(values.max_burst_length, static_cast<std::uint32_t>(512 << random.below(6)));
   values.max_outstanding_r2t = static_cast<std::uint32_t>(1 + random.below(4));
-  preferences.header_digest = digests ? DigestPolicy::Always : DigestPolicy::Never;
+  values.max_connections = scenario.connections;
+  values.error_recovery_level = scenario.level;
+  preferences.header_digest = scenario.digests ? DigestPolicy::Always : DigestPolicy::Never;
   preferences.data_digest = preferences.header_digest;
   return preferences;
 }
 
 }  // namespace
 
+/// One end of a connection, which loses PDUs of the full feature phase.
+class LossyDatamover final : public Datamover {
+ public:
+  LossyDatamover(World& world, StreamDatamover& stream) : world_(world), stream_(stream) {}
+
+  void send_control(OutgoingPdu pdu) override {
+    if (!enabled_ || !world_.loses(pdu)) {
+      stream_.send_control(std::move(pdu));
+    }
+  }
+  void put_data(OutgoingPdu data_in) override { send_control(std::move(data_in)); }
+  void get_data(OutgoingPdu r2t, MutableByteSpan /*into*/) override {
+    send_control(std::move(r2t));
+  }
+  void enable(bool header_digest, bool data_digest, std::size_t max_receive_bytes) override {
+    enabled_ = true;
+    stream_.enable(header_digest, data_digest, max_receive_bytes);
+  }
+  void terminate(Ending ending, std::string_view reason) override {
+    stream_.terminate(ending, reason);
+  }
+  [[nodiscard]] bool is_enabled() const { return enabled_; }
+
+ private:
+  World& world_;
+  StreamDatamover& stream_;
+  bool enabled_{};
+};
+
 /// One connection between its ends.
 struct Link {
+  explicit Link(World& world) : initiator_end(world, initiator), target_end(world, target) {}
+
   StreamDatamover initiator;
   StreamDatamover target;
+  LossyDatamover initiator_end;
+  LossyDatamover target_end;
+  std::uint16_t cid{};
   Player* player{};           // nothing: it has been told of the loss
   DatamoverClient* client{};  // the same of the target
   std::deque<std::byte> to_target;
@@ -64,8 +100,8 @@ class Player final : public InitiatorEnvironment, public InitiatorClient {
     }
   }
 
-  void connect(std::string_view /*address*/) override { wants = true; }
-  void cancel_connect() override { wants = false; }
+  void connect(std::uint16_t cid, std::string_view /*address*/) override { wants.insert(cid); }
+  void cancel_connect(std::uint16_t cid) override { wants.erase(cid); }
   void handle_state(SessionState /*state*/, std::string_view /*reason*/) override {}
   void handle_scsi_event(std::uint64_t /*lun*/, ByteSpan /*sense*/) override {}
   [[nodiscard]] ChapLibrary& chap_library() override { return world_.chap_; }
@@ -128,7 +164,7 @@ class Player final : public InitiatorEnvironment, public InitiatorClient {
   }
 
   InitiatorSession session;
-  bool wants{};
+  std::set<std::uint16_t> wants;  // CIDs
 
  private:
   void fill(MutableByteSpan octets, const Operation& operation) const {
@@ -214,7 +250,7 @@ World::World(std::uint64_t seed, const Scenario& scenario)
     options.name = fmt::format("iqn.2026-01.org.example:h{}", i);
     options.target = node_.name;
     options.isid += i;
-    options.preferences = preferences_by(random_, scenario.digests);
+    options.preferences = preferences_by(random_, scenario);
     options.fast_fail = Duration::seconds(5 + static_cast<std::int64_t>(random_.below(30)));
     if (scenario.chap) {
       options.chap = {.peers = {kTargetAccount}, .own = kInitiatorAccount};
@@ -230,7 +266,7 @@ World::~World() {
       std::exchange(link->client, nullptr)->handle_lost("the end", now_);
     }
     if (link->player != nullptr) {
-      std::exchange(link->player, nullptr)->session.handle_lost("the end", now_);
+      std::exchange(link->player, nullptr)->session.client(link->cid).handle_lost("the end", now_);
     }
   }
   while (disk_.release()) {
@@ -242,17 +278,39 @@ void World::find(const std::string& what) {
   findings_.push_back(fmt::format("at {} ms: {}", now_.since_start().milliseconds(), what));
 }
 
-void World::open(Player& player) {
-  player.wants = false;
-  auto link = std::make_unique<Link>();
+void World::open(Player& player, std::uint16_t cid) {
+  auto link = std::make_unique<Link>(*this);
   link->player = &player;
-  link->initiator.set_client(player.session);
-  link->client = server_.accept(link->target, now_);
+  link->cid = cid;
+  link->initiator.set_client(player.session.client(cid));
+  link->client = server_.accept(link->target_end, now_);
   WEFT_ASSERT(link->client != nullptr, "there are few connections");
   link->target.set_client(*link->client);
   Link& opened = *link;
   links_.push_back(std::move(link));
-  player.session.handle_connected(opened.initiator, now_);
+  player.session.handle_connected(cid, opened.initiator_end, now_);
+}
+
+bool World::loses(const OutgoingPdu& pdu) {
+  const auto opcode = pdu.basic_header().opcode;
+  const bool is_ping =
+      opcode == wire::iscsi::Opcode::NopIn || opcode == wire::iscsi::Opcode::NopOut;
+  if (is_ping || left_.losses == 0 || !random_.chance(1, 12)) {
+    return false;
+  }
+  --left_.losses;
+  return true;
+}
+
+RecoveryCounts World::recoveries() const {
+  RecoveryCounts sum;
+  for (const auto& player : players_) {
+    const RecoveryCounts& one = player->session.recoveries();
+    sum.snacks += one.snacks;
+    sum.commands_resent += one.commands_resent;
+    sum.tasks_reassigned += one.tasks_reassigned;
+  }
+  return sum;
 }
 
 void World::carry_one_way(StreamDatamover& from, std::deque<std::byte>& line) {
@@ -313,7 +371,7 @@ void World::deliver(Link& link) {
 
 void World::fire(Link& link) {
   if (now_ >= link.player_learns && link.player != nullptr) {
-    std::exchange(link.player, nullptr)->session.handle_lost("reset", now_);
+    std::exchange(link.player, nullptr)->session.client(link.cid).handle_lost("reset", now_);
   }
   if (now_ >= link.client_learns && link.client != nullptr) {
     std::exchange(link.client, nullptr)->handle_lost("reset", now_);
@@ -337,8 +395,8 @@ void World::fault() {
     cut(*link);
   }
   // Digests guard what comes after the login.
-  if (link != nullptr && !link->is_cut && link->player != nullptr &&
-      link->player->session.state() == SessionState::Live) {
+  if (link != nullptr && !link->is_cut && link->initiator_end.is_enabled() &&
+      link->target_end.is_enabled()) {
     std::deque<std::byte>& line = random_.chance(1, 2) ? link->to_target : link->to_initiator;
     if (!line.empty() && spend(left_.damages)) {
       line[random_.below(line.size())] ^= std::byte{1};
@@ -368,8 +426,8 @@ void World::step() {
     if (player->session.state() == SessionState::Idle) {
       player->session.start(now_);  // the first login was cut off
     }
-    if (player->wants) {
-      open(*player);
+    for (const std::uint16_t cid : std::exchange(player->wants, {})) {
+      open(*player, cid);
     }
   }
   if (left_.moves != 0 && players_[random_.below(kPlayers)]->submit_some()) {

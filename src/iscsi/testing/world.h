@@ -28,15 +28,19 @@ namespace weft::iscsi::testing {
 struct Scenario {
   unsigned cuts{};     ///< connections whose ends learn of their loss at different times
   unsigned damages{};  ///< octets that change on their way, while digests are on
+  unsigned losses{};   ///< whole PDUs, but pings, whose loss ends a connection
   unsigned aborts{};
   unsigned resets{};  ///< of the logical unit, by any initiator
   unsigned
       reconfigurations{};  ///< the target asks all initiators to come back (it is reconfigured)
   bool digests{};
   bool chap{};
-  unsigned moves{300};  ///< commands
+  std::uint32_t connections{1};  ///< of a session
+  std::uint32_t level{};         ///< of error recovery
+  unsigned moves{300};           ///< commands
 };
 
+class LossyDatamover;
 class Player;
 struct Link;
 
@@ -52,18 +56,22 @@ class World final : public ServerEnvironment {
   [[nodiscard]] std::vector<std::string> run();
 
   std::map<InitiatorOutcome::Kind, std::uint64_t> outcomes;
+  /// Of all sessions.
+  [[nodiscard]] RecoveryCounts recoveries() const;
 
  private:
+  friend class LossyDatamover;
   friend class Player;
   void wake() override { wakes_ = true; }
   [[nodiscard]] ChapLibrary& chap_library() override { return chap_; }
   [[nodiscard]] bool has_faults() const {
-    return scenario_.cuts + scenario_.damages + scenario_.aborts + scenario_.resets +
-               scenario_.reconfigurations !=
+    return scenario_.cuts + scenario_.damages + scenario_.losses + scenario_.aborts +
+               scenario_.resets + scenario_.reconfigurations !=
            0;
   }
   void find(const std::string& what);
-  void open(Player& player);
+  void open(Player& player, std::uint16_t cid);
+  [[nodiscard]] bool loses(const OutgoingPdu& pdu);
   void step();
   void fault();
   void carry(Link& link);

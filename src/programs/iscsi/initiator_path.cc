@@ -61,6 +61,7 @@ InitiatorPath::InitiatorPath(const weft::iscsi::InitiatorOptions& options, scsi:
       log_(std::move(log)),
       patience_(options.login_timeout + options.logout_timeout),
       make_link_(std::move(make_link)),
+      links_(options.preferences.values.max_connections),
       session_(options, *this) {}
 
 InitiatorPath::~InitiatorPath() {
@@ -71,7 +72,7 @@ InitiatorPath::~InitiatorPath() {
   static_cast<void>(
       wait_for_state([](SessionState state) { return state == SessionState::Idle; }, patience_));
   asio::post(loop_, [this] {
-    link_.reset();  // in its own thread
+    links_.clear();  // in their own thread
     loop_.stop();
   });
   thread_.join();
@@ -113,8 +114,10 @@ void InitiatorPath::act(std::function<void(Instant)> act) {
 }
 
 void InitiatorPath::settle() {
-  if (link_ != nullptr) {
-    link_->flush();
+  for (const auto& link : links_) {
+    if (link != nullptr) {
+      link->flush();
+    }
   }
   const Instant deadline = session_.deadline();
   if (deadline == Instant::never()) {
@@ -131,23 +134,23 @@ void InitiatorPath::settle() {
   });
 }
 
-void InitiatorPath::connect(std::string_view address) {
-  if (link_ == nullptr) {
-    link_ = make_link_(loop_);
+void InitiatorPath::connect(std::uint16_t cid, std::string_view address) {
+  if (links_[cid] == nullptr) {
+    links_[cid] = make_link_(loop_);
   }
-  link_->connect(
-      std::string{address}, session_,
-      [this](weft::iscsi::Datamover* datamover, const std::string& reason) {
+  links_[cid]->connect(
+      std::string{address}, session_.client(cid),
+      [this, cid](weft::iscsi::Datamover* datamover, const std::string& reason) {
         if (datamover != nullptr) {
-          session_.handle_connected(*datamover, os::now());
+          session_.handle_connected(cid, *datamover, os::now());
         } else {
-          session_.handle_connect_failed(reason, os::now());
+          session_.handle_connect_failed(cid, reason, os::now());
         }
       },
       [this] { settle(); });
 }
 
-void InitiatorPath::cancel_connect() { link_->abandon(); }
+void InitiatorPath::cancel_connect(std::uint16_t cid) { links_[cid]->abandon(); }
 
 void InitiatorPath::handle_state(SessionState state, std::string_view reason) {
   {

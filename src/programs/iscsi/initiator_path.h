@@ -1,7 +1,7 @@
 #pragma once
 
-// The way to a logical unit of an iSCSI target: a session, the link under it, and the thread of
-// both.
+// The way to a logical unit of an iSCSI target: a session, the links under it, and the thread of
+// all.
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -48,8 +48,8 @@ class InitiatorPath final : public disk::DiskPath, private weft::iscsi::Initiato
 
  private:
   class Call;
-  void connect(std::string_view address) override;
-  void cancel_connect() override;
+  void connect(std::uint16_t cid, std::string_view address) override;
+  void cancel_connect(std::uint16_t cid) override;
   void handle_state(weft::iscsi::SessionState state, std::string_view reason) override;
   void handle_scsi_event(std::uint64_t /*lun*/, ByteSpan /*sense*/) override {}
   [[nodiscard]] weft::iscsi::ChapLibrary& chap_library() override { return chap_; }
@@ -65,7 +65,7 @@ class InitiatorPath final : public disk::DiskPath, private weft::iscsi::Initiato
   asio::steady_timer timer_{loop_};
   LibcryptoChap chap_;
   const MakeLink make_link_;
-  std::unique_ptr<Link> link_;
+  std::vector<std::unique_ptr<Link>> links_;  // by CID
   weft::iscsi::InitiatorSession session_;
   std::thread thread_;
   std::mutex mutex_;  // of what follows

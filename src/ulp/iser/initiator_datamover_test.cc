@@ -58,22 +58,22 @@ class Driver final : public iscsi::InitiatorEnvironment, public iscsi::Initiator
     return true;
   }
 
-  void connect(std::string_view address) override {
+  void connect(std::uint16_t /*cid*/, std::string_view address) override {
     ++movers;
     mover = std::make_unique<InitiatorDatamover>(world.environment, connection_options,
                                                  [this] { ++gone; });
-    mover->set_client(session);
+    mover->set_client(session.client(0));
     const auto begun = mover->connect(
         world.cm->make_id(0, mover->cm_handler()), address, [this](const std::string& reason) {
           if (reason.empty()) {
-            session.handle_connected(*mover, world.environment.now());
+            session.handle_connected(0, *mover, world.environment.now());
           } else {
-            session.handle_connect_failed(reason, world.environment.now());
+            session.handle_connect_failed(0, reason, world.environment.now());
           }
         });
     EXPECT_TRUE(begun);
   }
-  void cancel_connect() override { mover->abandon(); }
+  void cancel_connect(std::uint16_t /*cid*/) override { mover->abandon(); }
   void handle_state(SessionState state, std::string_view /*reason*/) override {
     states.push_back(state);
   }
