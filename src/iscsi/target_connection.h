@@ -80,6 +80,7 @@ class TargetConnection final : public DatamoverClient {
 
   [[nodiscard]] TargetSession* session() const { return session_; }
   [[nodiscard]] std::uint16_t cid() const { return cid_; }
+  [[nodiscard]] bool is_logging_in() const { return phase_ == Phase::Login; }
 
  private:
   enum class Phase : std::uint8_t { Login, FullFeature, Closed };

@@ -266,5 +266,20 @@ TEST(TargetLogin, KeepsItsLimitOfConnections) {
   EXPECT_EQ(fixture.server.accept(mover, {}), nullptr);
 }
 
+TEST(TargetLogin, AFloodOfLoginsEndsItsOwnOldest) {
+  Fixture fixture{{.max_logins = 2}};
+  Connection member{fixture};
+  EXPECT_EQ(member.login().status, LoginStatus::Success);
+  const Connection first{fixture};
+  const Connection second{fixture};
+  EXPECT_FALSE(first.mover.ended);
+  Connection third{fixture};
+  third.isid = 9;
+  EXPECT_TRUE(first.mover.ended);
+  EXPECT_FALSE(second.mover.ended);
+  EXPECT_EQ(third.login().status, LoginStatus::Success);
+  EXPECT_FALSE(member.mover.ended);
+}
+
 }  // namespace
 }  // namespace weft::iscsi

@@ -33,6 +33,7 @@ struct ServerOptions {
   std::vector<std::string> rdma_addresses{};  ///< and by iSER
   std::uint32_t command_window{128};          // policy, as all that follows
   std::size_t max_connections{4096};
+  std::size_t max_logins{256};  ///< under way; beyond, the oldest is ended for the newest
   std::size_t max_sessions{4096};
   std::size_t max_immediate_tasks{32};       ///< of a session, beyond the command window
   std::size_t max_transfer_bytes{32 << 20};  ///< of a command

@@ -80,6 +80,13 @@ DatamoverClient* TargetServer::accept(Datamover& datamover, Instant now) {
   if (connections_.size() >= options_.max_connections) {
     return nullptr;
   }
+  // Who only begins logins takes no place of others for long.
+  const auto is_login = [](const auto& one) { return one->is_logging_in(); };
+  if (static_cast<std::size_t>(std::ranges::count_if(connections_, is_login)) >=
+      options_.max_logins) {
+    const auto oldest = std::ranges::find_if(connections_, is_login);
+    (*oldest)->end(Datamover::Ending::AtOnce, "too many logins are under way", false, now);
+  }
   connections_.push_back(std::make_unique<TargetConnection>(*this, datamover, now));
   return connections_.back().get();
 }
