@@ -29,9 +29,17 @@ ParameterData usage_data(const CommandRow& row) {
   return data;
 }
 
-ParameterData all_commands(bool timeouts) {
+// CDBs of 32 octets are for Type 2 protection alone, whose tags they name (SBC-3 Table 34).
+bool has_command(const UnitState& unit, const CommandRow& row) {
+  return row.opcode != kVariableLength || unit.options.protection == ProtectionType::Type2;
+}
+
+ParameterData all_commands(const UnitState& unit, bool timeouts) {
   ParameterData data(4);
   for (const CommandRow& row : command_table()) {
+    if (!has_command(unit, row)) {
+      continue;
+    }
     const bool has_action = row.service_action != kNoServiceAction;
     data.add(1, row.opcode).add(1, 0).add(2, has_action ? row.service_action : 0);
     data.add(1, 0).add(1, (timeouts ? 2u : 0) | (has_action ? 1u : 0)).add(2, row.cdb_bytes);
@@ -131,7 +139,7 @@ Outcome<void> report_supported_commands(CommandContext& context) {
   const std::uint16_t action = load16(context.cdb, 4);
   const unsigned which = options & 0x07u;
   if (which == 0) {
-    context.respond(all_commands(timeouts), allocation_length);
+    context.respond(all_commands(context.unit, timeouts), allocation_length);
     return {};
   }
   if (which > 3) {
@@ -141,7 +149,7 @@ Outcome<void> report_supported_commands(CommandContext& context) {
   bool known = false;
   bool has_actions = false;
   for (const CommandRow& row : command_table()) {
-    if (row.opcode == opcode) {
+    if (row.opcode == opcode && has_command(context.unit, row)) {
       known = true;
       has_actions = row.service_action != kNoServiceAction;
       const bool any_action = which == 1 || (which == 3 && !has_actions);

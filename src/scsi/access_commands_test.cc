@@ -13,6 +13,7 @@ namespace {
 
 using testing::Answer;
 using testing::Bench;
+using testing::BenchOptions;
 using testing::bytes;
 using testing::Bytes;
 using testing::cdb10;
@@ -152,7 +153,9 @@ TEST(AccessCommands, SupportedCommandsAreThoseOfTheTable) {  // SPC-4 §6.35
   const NexusId nexus = bench.open(1);
   const Answer all =
       bench.run(nexus, bytes({0xA3, 0x0C, 0x80, 0, 0, 0, 0, 0, 8, 0, 0, 0}), {}, 2048);
-  EXPECT_EQ(all.data.size(), 4 + 20 * command_table().size());
+  constexpr std::size_t kOfType2 = 5;  // READ (32) and its like
+  EXPECT_EQ(all.data.size(), 4 + 20 * (command_table().size() - kOfType2));
+  EXPECT_EQ(load8(bench.run(nexus, report_one(2, 0x7F, 0x09), {}, 256).data, 1), 1);
   const Answer read = bench.run(nexus, report_one(1, 0x28), {}, 256);
   ASSERT_EQ(read.data.size(), 14u);
   EXPECT_EQ(load32(read.data, 0), 0x0003'000Au);
@@ -167,6 +170,13 @@ TEST(AccessCommands, SupportedCommandsAreThoseOfTheTable) {  // SPC-4 §6.35
   EXPECT_EQ(
       load16(bench.run(nexus, bytes({0xA3, 0x0D, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0}), {}, 4).data, 0),
       0xFE07);
+  BenchOptions type_2{.keeps_protection = true};
+  type_2.unit.protection = ProtectionType::Type2;
+  Bench protected_bench{type_2};
+  const Answer long_read =
+      protected_bench.run(protected_bench.open(1), report_one(2, 0x7F, 0x09), {}, 256);
+  EXPECT_EQ(load8(long_read.data, 1), 3);
+  EXPECT_EQ(load16(long_read.data, 2), 32);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "scsi/big_endian.h"
@@ -93,11 +94,49 @@ Cdb mode_sense_cdb() {
   return cdb;
 }
 
-Cdb read_cdb(const DiskExtent& extent) { return block_cdb(0x88, extent); }
+namespace {
 
-Cdb write_cdb(const DiskExtent& extent, bool force_unit_access) {
+// A CDB of 32 octets, which names the tags that Type 2 wants (SBC-3 §5.13, §5.44).
+[[nodiscard]] Cdb long_cdb(std::uint16_t service_action, std::uint8_t flags,
+                           const DiskExtent& extent, const TransferProtection& protection) {
+  constexpr std::size_t kBytes = 32;
+  Cdb cdb = cdb_of(0x7F, kBytes);
+  store_number(cdb, 7, 1, kBytes - 8);  // the additional CDB length
+  store_number(cdb, 8, 2, service_action);
+  store_number(cdb, 10, 1, flags);
+  store_number(cdb, 12, 8, extent.lba);
+  store_number(cdb, 20, 4, extent.lba & 0xFFFF'FFFF);
+  store_number(cdb, 24, 2, protection.application_tag.value_or(0));
+  store_number(cdb, 26, 2, protection.application_tag ? 0xFFFF : 0);
+  store_number(cdb, 28, 4, extent.blocks);
+  return cdb;
+}
+
+// RDPROTECT and WRPROTECT 001b: tuples are transferred, and checked (SBC-3 Tables 78, 112).
+constexpr std::uint8_t kTransfersAndChecks = 1 << 5;
+constexpr std::uint8_t kForceUnitAccess = 0x08;
+
+}  // namespace
+
+Cdb read_cdb(const DiskExtent& extent, const TransferProtection& protection) {
+  if (protection.type == ProtectionType::Type2) {
+    return long_cdb(0x0009, kTransfersAndChecks, extent, protection);
+  }
+  Cdb cdb = block_cdb(0x88, extent);
+  store_number(cdb, 1, 1, protection.type == ProtectionType::None ? 0 : kTransfersAndChecks);
+  return cdb;
+}
+
+Cdb write_cdb(const DiskExtent& extent, bool force_unit_access,
+              const TransferProtection& protection) {
+  const auto flags = static_cast<std::uint8_t>(
+      (protection.type == ProtectionType::None ? 0 : kTransfersAndChecks) |
+      (force_unit_access ? kForceUnitAccess : 0));
+  if (protection.type == ProtectionType::Type2) {
+    return long_cdb(0x000B, flags, extent, protection);
+  }
   Cdb cdb = block_cdb(0x8A, extent);
-  cdb[1] = std::byte{static_cast<unsigned char>(force_unit_access ? 0x08 : 0)};
+  store_number(cdb, 1, 1, flags);
   return cdb;
 }
 
@@ -161,6 +200,10 @@ Result<void> take_capacity(ByteSpan data, DiskProperties& properties) {
   }
   properties.blocks = last + 1;
   properties.block_bytes = block_bytes;
+  const std::uint8_t format = load8(data, 12);  // SBC-3 §5.16.2
+  const unsigned type = (format >> 1 & 0x07) + 1U;
+  const bool is_known = (format & 0x01) != 0 && type <= std::to_underlying(ProtectionType::Type3);
+  properties.protection = is_known ? static_cast<ProtectionType>(type) : ProtectionType::None;
   properties.may_unmap = (load8(data, 14) & 0x80) != 0;
   properties.unmapped_are_zero = (load8(data, 14) & 0x40) != 0;
   return {};
@@ -251,8 +294,23 @@ std::string describe(Status status, ByteSpan sense) {
     return fmt::format("status {:02x}h", std::to_underlying(status));
   }
   const SenseWords told = parse_sense(sense);
-  return fmt::format("CHECK CONDITION, sense key {:x}h, code {:04x}h", std::to_underlying(told.key),
-                     std::to_underlying(told.code));
+  const auto code = std::to_underlying(told.code);
+  std::string_view words;  // of those that a user can do something about (SPC-4 Annex F)
+  switch (told.code) {
+    case SenseCode::GuardCheckFailed:
+      words = ": LOGICAL BLOCK GUARD CHECK FAILED";
+      break;
+    case SenseCode::ApplicationTagCheckFailed:
+      words = ": LOGICAL BLOCK APPLICATION TAG CHECK FAILED";
+      break;
+    case SenseCode::ReferenceTagCheckFailed:
+      words = ": LOGICAL BLOCK REFERENCE TAG CHECK FAILED";
+      break;
+    default:
+      break;
+  }
+  return fmt::format("CHECK CONDITION, sense key {:x}h, code {:04x}h{}",
+                     std::to_underlying(told.key), code, words);
 }
 
 }  // namespace weft::scsi

@@ -5,12 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "scsi/protection.h"
 #include "scsi/sense.h"
 
 namespace weft::scsi {
@@ -27,6 +29,7 @@ struct DiskProperties {
   bool unmapped_are_zero{};               ///< LBPRZ
   bool write_protected{};                 ///< WP of the mode parameter header
   bool has_fua{};                         ///< DPOFUA
+  ProtectionType protection{};            ///< what it is formatted with (PROT_EN, P_TYPE)
   std::uint32_t max_transfer_blocks{};    ///< 0: not told
   std::uint32_t max_unmap_blocks{};       ///< of all descriptors of an UNMAP; 0: not told
   std::uint64_t max_write_same_blocks{};  ///< 0: not told
@@ -54,8 +57,16 @@ inline constexpr std::size_t kModeBytes = 8;      ///< the header of MODE SENSE 
 [[nodiscard]] Cdb read_capacity_cdb();
 /// MODE SENSE (10) of all pages, without block descriptors.
 [[nodiscard]] Cdb mode_sense_cdb();
-[[nodiscard]] Cdb read_cdb(const DiskExtent& extent);
-[[nodiscard]] Cdb write_cdb(const DiskExtent& extent, bool force_unit_access);
+/// What becomes of protection information: with None no tuples are transferred; else they are, and
+/// the disk checks them as the type says, and the application tag if there is one (Type 2 alone,
+/// whose CDBs of 32 octets have a place for it).
+struct TransferProtection {
+  ProtectionType type{};
+  std::optional<std::uint16_t> application_tag{};
+};
+[[nodiscard]] Cdb read_cdb(const DiskExtent& extent, const TransferProtection& protection = {});
+[[nodiscard]] Cdb write_cdb(const DiskExtent& extent, bool force_unit_access,
+                            const TransferProtection& protection = {});
 /// Of the whole medium.
 [[nodiscard]] Cdb synchronize_cache_cdb();
 [[nodiscard]] Cdb unmap_cdb(std::size_t descriptors);

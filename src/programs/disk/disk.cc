@@ -113,11 +113,10 @@ Result<void> Disk::open() {
       return learned;
     }
   }
-  max_transfer_bytes_ = std::max<std::size_t>(kMostTransferBytes, properties_.block_bytes);
+  max_transfer_bytes_ = std::max<std::size_t>(kMostTransferBytes, transfer_block_bytes());
   if (properties_.max_transfer_blocks != 0) {
-    max_transfer_bytes_ =
-        std::min(max_transfer_bytes_,
-                 std::size_t{properties_.max_transfer_blocks} * properties_.block_bytes);
+    max_transfer_bytes_ = std::min(
+        max_transfer_bytes_, std::size_t{properties_.max_transfer_blocks} * transfer_block_bytes());
   }
   return {};
 }
@@ -157,33 +156,89 @@ Result<void> Disk::for_each_extent(std::uint64_t offset, std::uint64_t bytes,
   return {};
 }
 
+std::size_t Disk::transfer_block_bytes() const {
+  return properties_.block_bytes + (transfers_tuples() ? scsi::kTupleBytes : 0);
+}
+
+scsi::TransferProtection Disk::transfer_protection() const {
+  return {.type = transfers_tuples() ? properties_.protection : scsi::ProtectionType::None,
+          .application_tag = protection_.application_tag};
+}
+
+// Reference tags are the blocks' addresses, as Type 1 has it and as our CDBs of Type 2 say.
+scsi::ProtectionCheck Disk::check_of(const DiskExtent& extent) const {
+  return {.type = properties_.protection,
+          .block_bytes = properties_.block_bytes,
+          .application_tag = protection_.application_tag.has_value(),
+          .expected_application = protection_.application_tag.value_or(0),
+          .expected_reference = static_cast<std::uint32_t>(extent.lba)};
+}
+
+// The disk has checked the tuples before it sent them; here it is seen what came of them.
+Result<void> Disk::read_protected(const DiskExtent& extent, MutableByteSpan into) {
+  std::vector<std::byte> transfer(extent.blocks * transfer_block_bytes());
+  const auto came =
+      execute({.cdb = scsi::read_cdb(extent, transfer_protection()), .data_in = transfer}, "READ");
+  if (!came) {
+    return std::unexpected(came.error());
+  }
+  if (*came != transfer.size()) {
+    return fail(ErrorCode::Io, "READ: {} octets of {} came", *came, transfer.size());
+  }
+  std::vector<std::byte> tuples(extent.blocks * scsi::kTupleBytes);
+  scsi::separate_protection(properties_.block_bytes, transfer, into, tuples);
+  const auto wrong = scsi::check_protection(check_of(extent), into, tuples);
+  if (!wrong) {
+    return {};
+  }
+  const std::string_view tag = wrong->fault == scsi::ProtectionFault::Guard ? "guard"
+                               : wrong->fault == scsi::ProtectionFault::ApplicationTag
+                                   ? "application tag"
+                                   : "reference tag";
+  return fail(ErrorCode::Io, "READ: the {} of block {} is wrong", tag, extent.lba + wrong->block);
+}
+
+std::vector<std::byte> Disk::with_tuples(const DiskExtent& extent, ByteSpan from) const {
+  std::vector<std::byte> tuples(extent.blocks * scsi::kTupleBytes);
+  scsi::generate_protection(check_of(extent), from, tuples);
+  std::vector<std::byte> transfer(extent.blocks * transfer_block_bytes());
+  scsi::interleave_protection(properties_.block_bytes, from, tuples, transfer);
+  return transfer;
+}
+
 Result<void> Disk::read(std::uint64_t offset, MutableByteSpan into) {
   const std::uint32_t block = properties_.block_bytes;
-  return for_each_extent(
-      offset, into.size(), max_transfer_bytes_ / block, [&](DiskExtent extent) -> Result<void> {
-        const auto part =
-            into.subspan(extent.lba * block - offset, std::size_t{extent.blocks} * block);
-        const auto came = execute({.cdb = scsi::read_cdb(extent), .data_in = part}, "READ (16)");
-        if (!came) {
-          return std::unexpected(came.error());
-        }
-        return *came == part.size()
-                   ? Result<void>{}
-                   : fail(ErrorCode::Io, "READ (16): {} octets of {} came", *came, part.size());
-      });
+  const std::size_t most = max_transfer_bytes_ / transfer_block_bytes();
+  return for_each_extent(offset, into.size(), most, [&](DiskExtent extent) -> Result<void> {
+    const auto part = into.subspan(extent.lba * block - offset, std::size_t{extent.blocks} * block);
+    if (transfers_tuples()) {
+      return read_protected(extent, part);
+    }
+    const auto came = execute({.cdb = scsi::read_cdb(extent), .data_in = part}, "READ (16)");
+    if (!came) {
+      return std::unexpected(came.error());
+    }
+    return *came == part.size()
+               ? Result<void>{}
+               : fail(ErrorCode::Io, "READ (16): {} octets of {} came", *came, part.size());
+  });
 }
 
 Result<void> Disk::write(std::uint64_t offset, ByteSpan from, bool force_unit_access) {
   const std::uint32_t block = properties_.block_bytes;
   const bool forces = force_unit_access && properties_.has_fua;
-  auto written = for_each_extent(
-      offset, from.size(), max_transfer_bytes_ / block, [&](DiskExtent extent) -> Result<void> {
-        const auto part =
-            from.subspan(extent.lba * block - offset, std::size_t{extent.blocks} * block);
-        const auto done =
-            execute({.cdb = scsi::write_cdb(extent, forces), .data_out = part}, "WRITE (16)");
-        return done ? Result<void>{} : std::unexpected(done.error());
-      });
+  const std::size_t most = max_transfer_bytes_ / transfer_block_bytes();
+  auto written = for_each_extent(offset, from.size(), most, [&](DiskExtent extent) -> Result<void> {
+    auto part = from.subspan(extent.lba * block - offset, std::size_t{extent.blocks} * block);
+    std::vector<std::byte> transfer;
+    if (transfers_tuples()) {
+      transfer = with_tuples(extent, part);
+      part = transfer;
+    }
+    const auto done = execute(
+        {.cdb = scsi::write_cdb(extent, forces, transfer_protection()), .data_out = part}, "WRITE");
+    return done ? Result<void>{} : std::unexpected(done.error());
+  });
   return written && force_unit_access && !forces ? flush() : written;
 }
 

@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/result.h"
@@ -13,15 +15,23 @@
 
 namespace weft::programs::disk {
 
+/// What is done with the protection information of a disk that has some (T10-PI, SBC-3 §4.22).
+struct DiskProtection {
+  bool used{true};  ///< tuples go with the data, made and checked here and by the disk
+  /// Written into each tuple, and wanted of each that is read; nothing: 0, and any.
+  std::optional<std::uint16_t> application_tag{};
+};
+
 /// A disk at the end of a path, as who reads and writes octets wants it. Commands that a lost
 /// connection, a unit attention or a busy disk ended are sent again, in bounds. Any thread, once it
 /// is open. Errors: InvalidArgument for what no block boundary fits, PermissionDenied for a disk
 /// that may not be written, NoSpace where a thin disk is full, Busy for one that another initiator
-/// has reserved, NotSupported, and Io for all else.
+/// has reserved, NotSupported, and Io for all else, as for a tag that is wrong.
 class Disk {
  public:
   /// The path outlives it.
-  explicit Disk(DiskPath& path) : path_(path) {}
+  explicit Disk(DiskPath& path, const DiskProtection& protection = {})
+      : path_(path), protection_(protection) {}
 
   /// Learns what the disk is.
   Result<void> open();
@@ -44,6 +54,16 @@ class Disk {
   /// Sends until it is answered for good; octets of data-in.
   Result<std::size_t> execute(const DiskCommand& command, std::string_view what);
   Result<void> learn(scsi::VitalPage page);
+  [[nodiscard]] bool transfers_tuples() const {
+    return protection_.used && properties_.protection != scsi::ProtectionType::None;
+  }
+  /// Of a block in a READ or WRITE.
+  [[nodiscard]] std::size_t transfer_block_bytes() const;
+  [[nodiscard]] scsi::TransferProtection transfer_protection() const;
+  [[nodiscard]] scsi::ProtectionCheck check_of(const scsi::DiskExtent& extent) const;
+  Result<void> read_protected(const scsi::DiskExtent& extent, MutableByteSpan into);
+  [[nodiscard]] std::vector<std::byte> with_tuples(const scsi::DiskExtent& extent,
+                                                   ByteSpan from) const;
   [[nodiscard]] Result<void> check_range(std::uint64_t offset, std::uint64_t bytes) const;
   template <class Act>
   Result<void> for_each_extent(std::uint64_t offset, std::uint64_t bytes, std::uint64_t most_blocks,
@@ -51,6 +71,7 @@ class Disk {
   Result<void> write_zeroes(std::uint64_t offset, std::uint64_t bytes, bool force_unit_access);
 
   DiskPath& path_;
+  DiskProtection protection_;
   scsi::DiskProperties properties_;
   std::size_t max_transfer_bytes_{};
 };

@@ -210,5 +210,141 @@ TEST(Disk, TakesNoNonsenseForAnswers) {
             scsi::Verdict::Done);
 }
 
+/// A disk that is formatted with protection information.
+BenchOptions protected_by(scsi::ProtectionType type) {
+  BenchOptions options{.keeps_protection = true};
+  options.unit.protection = type;
+  return options;
+}
+
+/// WRITE (16) of block `lba` with its tuple, which nobody checks (WRPROTECT 011b).
+void write_unchecked(DirectPath& path, std::uint64_t lba, ByteSpan block,
+                     const scsi::ProtectionTuple& tuple) {
+  Bytes data(block.begin(), block.end());
+  data.resize(block.size() + scsi::kTupleBytes);
+  scsi::store_tuple(MutableByteSpan{data}.subspan(block.size()), tuple);
+  scsi::Cdb cdb = scsi::write_cdb({.lba = lba, .blocks = 1}, false);
+  cdb[1] = std::byte{0x60};
+  ASSERT_TRUE(path.bench.run(path.nexus, cdb, data, 0).status() == scsi::Status::Good);
+}
+
+void read_medium(DirectPath& path, std::uint64_t lba, MutableByteSpan octets,
+                 MutableByteSpan tuple) {
+  struct Client final : scsi::BlockClient {
+    void handle_block_result(scsi::BlockRequest& /*request*/,
+                             const scsi::BlockResult& result) override {
+      EXPECT_EQ(result.status, scsi::BlockStatus::Ok);
+    }
+  };
+  Client client;
+  scsi::BlockRequest request{.operation = scsi::BlockOperation::Read,
+                             .lba = lba,
+                             .blocks = 1,
+                             .read_into = octets,
+                             .tuples_into = tuple,
+                             .client = &client};
+  path.bench.ram->submit(request);
+}
+
+// SBC-3 §4.22: tuples go both ways, of each type of protection, and the disk has them.
+TEST(Disk, SendsProtectionInformationWithTheData) {
+  for (const auto type :
+       {scsi::ProtectionType::Type1, scsi::ProtectionType::Type2, scsi::ProtectionType::Type3}) {
+    DirectPath path{protected_by(type)};
+    Disk disk{path, {.application_tag = 0x1234}};
+    ASSERT_TRUE(disk.open());
+    EXPECT_EQ(disk.properties().protection, type);
+    const Bytes written = pattern(600 << 10);  // of more than one command
+    ASSERT_TRUE(disk.write(7 * 512, written, false));
+    Bytes read(written.size());
+    ASSERT_TRUE(disk.read(7 * 512, read));
+    EXPECT_EQ(read, written);
+    Bytes octets(512);
+    Bytes tuple(scsi::kTupleBytes);
+    read_medium(path, 9, octets, tuple);
+    const scsi::ProtectionTuple kept = scsi::load_tuple(tuple);
+    EXPECT_EQ(kept.guard, scsi::guard_of(scsi::GuardKind::Crc, octets));
+    EXPECT_EQ(kept.application_tag, 0x1234);
+    EXPECT_EQ(kept.reference_tag, type == scsi::ProtectionType::Type3 ? 0xFFFF'FFFF : 9U);
+  }
+}
+
+// Each tag, damaged on the medium: the disk says so (10h/01h to 03h), and where it does not look,
+// it is seen here.
+TEST(Disk, DoesNotTakeADamagedTag) {
+  const Bytes block = pattern(512);
+  const scsi::ProtectionTuple good{.guard = scsi::guard_of(scsi::GuardKind::Crc, block),
+                                   .application_tag = 0x1234,
+                                   .reference_tag = 5};
+  struct Row {
+    scsi::ProtectionTuple damage;
+    const char* words;
+  };
+  const std::vector<Row> rows{
+      {{.guard = 1, .application_tag = 0, .reference_tag = 0}, "GUARD CHECK FAILED"        },
+      {{.guard = 0, .application_tag = 1, .reference_tag = 0}, "application tag of block 5"},
+      {{.guard = 0, .application_tag = 0, .reference_tag = 1}, "REFERENCE TAG CHECK FAILED"},
+  };
+  DirectPath path{protected_by(scsi::ProtectionType::Type1)};
+  Disk disk{path, {.application_tag = 0x1234}};
+  ASSERT_TRUE(disk.open());
+  Bytes read(3 * 512UL);
+  for (const Row& row : rows) {
+    ASSERT_TRUE(disk.write(4 * 512, pattern(read.size()), false));
+    const scsi::ProtectionTuple bad{
+        .guard = static_cast<std::uint16_t>(good.guard ^ row.damage.guard),
+        .application_tag =
+            static_cast<std::uint16_t>(good.application_tag ^ row.damage.application_tag),
+        .reference_tag = good.reference_tag ^ row.damage.reference_tag};
+    write_unchecked(path, 5, block, bad);
+    const auto refused = disk.read(4 * 512, read);
+    ASSERT_FALSE(refused) << row.words;
+    EXPECT_EQ(refused.error().code, ErrorCode::Io);
+    EXPECT_NE(refused.error().reason.find(row.words), std::string::npos) << refused.error().reason;
+  }
+  write_unchecked(path, 5, block, good);
+  EXPECT_TRUE(disk.read(4 * 512, read));
+}
+
+// What a path changes is seen on both sides of it.
+TEST(Disk, SeesWhatWasDamagedOnTheWay) {
+  class DamagingPath final : public DiskPath {
+   public:
+    explicit DamagingPath(DiskPath& below) : below_(below) {}
+    DiskAnswer execute(const DiskCommand& command) override {
+      Bytes out(command.data_out.begin(), command.data_out.end());
+      if (damages && !out.empty()) {
+        out[100] ^= std::byte{1};
+      }
+      const DiskAnswer answer =
+          below_.execute({.cdb = command.cdb, .data_out = out, .data_in = command.data_in});
+      if (damages && command.data_in.size() > 512) {
+        command.data_in[100] ^= std::byte{1};
+      }
+      return answer;
+    }
+    bool damages{};
+
+   private:
+    DiskPath& below_;
+  };
+  DirectPath below{protected_by(scsi::ProtectionType::Type1)};
+  DamagingPath path{below};
+  Disk disk{path};
+  Disk careless{path, {.used = false}};
+  ASSERT_TRUE(disk.open() && careless.open());
+  Bytes octets = pattern(1024);
+  ASSERT_TRUE(disk.write(0, octets, false));
+  path.damages = true;
+  const auto written = disk.write(0, octets, false);
+  ASSERT_FALSE(written);
+  EXPECT_NE(written.error().reason.find("GUARD CHECK FAILED"), std::string::npos)
+      << written.error().reason;
+  const auto read = disk.read(0, octets);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().reason.find("guard of block 0"), std::string::npos) << read.error().reason;
+  EXPECT_TRUE(careless.read(0, octets));
+}
+
 }  // namespace
 }  // namespace weft::programs::disk

@@ -10,11 +10,13 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <initializer_list>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -67,11 +69,33 @@ namespace {
   return values;
 }
 
+// "type1", as of a file.
+[[nodiscard]] std::optional<scsi::ProtectionType> protection_of(std::string_view text) {
+  using enum scsi::ProtectionType;
+  constexpr std::array kTypes{None, Type1, Type2, Type3};
+  constexpr std::array<std::string_view, kTypes.size()> kNames{"none", "type1", "type2", "type3"};
+  const auto found = std::ranges::find(kNames, text);
+  return found == kNames.end()
+             ? std::nullopt
+             : std::optional{kTypes[static_cast<std::size_t>(found - kNames.begin())]};
+}
+
+[[nodiscard]] Result<UnitConfiguration> checked(UnitConfiguration unit) {
+  if (!unit.path.empty() && unit.protection != scsi::ProtectionType::None) {
+    return fail(ErrorCode::InvalidArgument,
+                "{}: a file has no place for protection information; a disk in memory (ram:SIZE) "
+                "has",
+                unit.path);
+  }
+  return unit;
+}
+
 [[nodiscard]] Result<UnitConfiguration> parse_unit_table(const toml::table& table,
                                                          std::uint16_t lun) {
-  if (auto checked = check_keys(table, {"lun", "path", "ram", "block-size", "read-only"});
-      !checked) {
-    return std::unexpected(checked.error());
+  if (auto known =
+          check_keys(table, {"lun", "path", "ram", "block-size", "read-only", "protection"});
+      !known) {
+    return std::unexpected(known.error());
   }
   const auto line = table.source().begin.line;
   const auto path = table["path"].value<std::string>();
@@ -90,6 +114,12 @@ namespace {
                          .path = path.value_or(""),
                          .block_bytes = static_cast<std::uint32_t>(block),
                          .read_only = table["read-only"].value_or(false)};
+  const auto protection = protection_of(table["protection"].value_or(std::string{"none"}));
+  if (!protection) {
+    return fail(ErrorCode::InvalidArgument,
+                "line {}: protection is \"none\", \"type1\", \"type2\" or \"type3\"", line);
+  }
+  unit.protection = *protection;
   if (ram) {
     const auto bytes = scsi::parse_size(*ram);
     if (!bytes) {
@@ -97,7 +127,7 @@ namespace {
     }
     unit.ram_bytes = *bytes;
   }
-  return unit;
+  return checked(std::move(unit));
 }
 
 [[nodiscard]] Result<TargetConfiguration> parse_target(const toml::table& table) {
@@ -158,12 +188,16 @@ Result<UnitConfiguration> parse_unit(std::string_view text, std::uint16_t lun) {
       unit.read_only = true;
     } else if (option == "bs=512" || option == "bs=4096") {
       unit.block_bytes = option == "bs=512" ? 512 : 4096;
+    } else if (const auto type = option.starts_with("pi=")
+                                     ? protection_of(fmt::format("type{}", option.substr(3)))
+                                     : std::nullopt) {
+      unit.protection = *type;
     } else {
-      return fail(ErrorCode::InvalidArgument, "'{}' is no option of a lun: ro, bs=512, bs=4096",
-                  option);
+      return fail(ErrorCode::InvalidArgument,
+                  "'{}' is no option of a lun: ro, bs=512, bs=4096, pi=1, pi=2, pi=3", option);
     }
   }
-  return unit;
+  return checked(std::move(unit));
 }
 
 Result<Configuration> parse_configuration(std::string_view text, const std::string& name) {

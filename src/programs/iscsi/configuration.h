@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "iscsi/chap.h"
+#include "scsi/protection.h"
 
 namespace weft::programs::iscsi {
 
@@ -18,6 +19,7 @@ struct UnitConfiguration {
   std::uint64_t ram_bytes{};  ///< of a disk in memory
   std::uint32_t block_bytes{512};
   bool read_only{};
+  scsi::ProtectionType protection{};  ///< T10-PI (SBC-3 §4.22); of disks in memory alone
   bool operator==(const UnitConfiguration&) const = default;
 };
 
@@ -35,7 +37,8 @@ struct Configuration {
   std::vector<TargetConfiguration> targets{};
 };
 
-/// A logical unit as of the command line: "ram:64M" or a path, then options: "disk.img,bs=4096,ro".
+/// A logical unit as of the command line: "ram:64M" or a path, then options: "disk.img,bs=4096,ro",
+/// "ram:64M,pi=1".
 [[nodiscard]] Result<UnitConfiguration> parse_unit(std::string_view text, std::uint16_t lun);
 /// The whole format stands in docs/guide/iscsi.md. Unknown keys are refused.
 [[nodiscard]] Result<Configuration> parse_configuration(std::string_view text,

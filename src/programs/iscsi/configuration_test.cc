@@ -16,7 +16,10 @@ TEST(Configuration, ReadsUnitsOfTheCommandLine) {
   EXPECT_EQ(
       parse_unit("disk.img,bs=4096,ro", 3),
       (UnitConfiguration{.lun = 3, .path = "disk.img", .block_bytes = 4096, .read_only = true}));
-  for (const char* wrong : {"", "ram:", "ram:x", "disk,rw", "disk,bs=1024", "disk,"}) {
+  EXPECT_EQ(parse_unit("ram:1M,pi=2", 0),
+            (UnitConfiguration{.ram_bytes = 1 << 20, .protection = scsi::ProtectionType::Type2}));
+  for (const char* wrong : {"", "ram:", "ram:x", "disk,rw", "disk,bs=1024", "disk,", "ram:1M,pi=4",
+                            "ram:1M,pi", "disk.img,pi=1"}) {
     EXPECT_FALSE(parse_unit(wrong, 0).has_value()) << wrong;
   }
 }
@@ -31,6 +34,7 @@ initiators = ["iqn.2026-01.org.example:client"]
 chap-file = "secrets"
 [[target.lun]]
 ram = "1G"
+protection = "type1"
 [[target.lun]]
 lun = 7
 path = "disk.img"
@@ -41,14 +45,15 @@ read-only = true
   ASSERT_TRUE(read.has_value()) << read.error().reason;
   EXPECT_EQ(read->portals, (std::vector<std::string>{"127.0.0.1:3260"}));
   ASSERT_EQ(read->targets.size(), 1U);
-  EXPECT_EQ(read->targets[0],
-            (TargetConfiguration{
-                .name = "iqn.2026-01.org.example:disks",
-                .alias = "disks",
-                .units = {{.lun = 0, .ram_bytes = 1 << 30},
-                          {.lun = 7, .path = "disk.img", .block_bytes = 4096, .read_only = true}},
-                .initiators = {"iqn.2026-01.org.example:client"},
-                .chap_file = "secrets"
+  EXPECT_EQ(
+      read->targets[0],
+      (TargetConfiguration{
+          .name = "iqn.2026-01.org.example:disks",
+          .alias = "disks",
+          .units = {{.lun = 0, .ram_bytes = 1 << 30, .protection = scsi::ProtectionType::Type1},
+                    {.lun = 7, .path = "disk.img", .block_bytes = 4096, .read_only = true}},
+          .initiators = {"iqn.2026-01.org.example:client"},
+          .chap_file = "secrets"
   }));
 }
 
@@ -58,6 +63,8 @@ TEST(Configuration, RefusesWhatItDoesNotKnow) {
         "[[target]]\nname = \"iqn.a\"\n[[target.lun]]\n",
         "[[target]]\nname = \"iqn.a\"\n[[target.lun]]\nram = \"1M\"\npath = \"x\"",
         "[[target]]\nname = \"iqn.a\"\n[[target.lun]]\nram = \"1M\"\nlun = 16384",
+        "[[target]]\nname = \"iqn.a\"\n[[target.lun]]\nram = \"1M\"\nprotection = \"type4\"",
+        "[[target]]\nname = \"iqn.a\"\n[[target.lun]]\npath = \"x\"\nprotection = \"type1\"",
         "[[target]]\nname = \"iqn.a\"\n[[target.lun]]\nram = \"1M\"\nblock-size = 520",
         "portals = [1]", "target = 1 ["}) {
     const auto read = parse_configuration(wrong, "x.toml");

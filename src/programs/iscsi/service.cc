@@ -12,6 +12,7 @@
 
 #include "iscsi/text.h"
 #include "os/clock.h"
+#include "scsi/protection.h"
 #include "scsi/ram_device.h"
 
 namespace weft::programs::iscsi {
@@ -21,7 +22,7 @@ namespace {
 constexpr std::uint8_t kProtocolIscsi = 5;             // SPC-4 Table 443
 constexpr std::chrono::milliseconds kTick{250};        // policy: how exact timeouts are
 constexpr std::uint64_t kNaa = 0x3A00'0000'0000'0000;  // locally assigned (SPC-4 §7.8.6.5.4)
-constexpr std::uint32_t kMaxTransferBytes = 32 << 20;  // policy: as ServerOptions has it
+constexpr std::uint32_t kMaxTransferBytes = 32 << 20;  // policy, without protection information
 constexpr int kShutdownTicks = 8;                      // policy: for what is still to be sent
 
 // A number that a target's name gives again at each start, so that initiators know its disks again.
@@ -59,10 +60,12 @@ Result<std::unique_ptr<Service::Node>> Service::create_node(const TargetConfigur
   for (const UnitConfiguration& unit : target.units) {
     std::unique_ptr<scsi::BlockDevice> device;
     if (unit.path.empty()) {
-      auto ram = scsi::RamDevice::create({.bytes = unit.ram_bytes,
-                                          .block_bytes = unit.block_bytes,
-                                          .read_only = unit.read_only,
-                                          .locks = LockPolicy::Spin});
+      auto ram = scsi::RamDevice::create(
+          {.bytes = unit.ram_bytes,
+           .block_bytes = unit.block_bytes,
+           .read_only = unit.read_only,
+           .keeps_protection = unit.protection != scsi::ProtectionType::None,
+           .locks = LockPolicy::Spin});
       if (!ram) {
         return std::unexpected(ram.error());
       }
@@ -79,6 +82,7 @@ Result<std::unique_ptr<Service::Node>> Service::create_node(const TargetConfigur
     scsi::UnitOptions options{.lun = scsi::Lun{unit.lun},
                               .product = unit.path.empty() ? "MEMORY DISK" : "FILE DISK",
                               .naa = naa_of(target.name, unit.lun),
+                              .protection = unit.protection,
                               .max_transfer_bytes = kMaxTransferBytes};
     options.serial = fmt::format("{:016x}", options.naa);
     if (auto added = node->scsi->add_unit(options, *device); !added) {
@@ -160,7 +164,10 @@ Result<std::unique_ptr<Service>> Service::start(const Configuration& configurati
   std::unique_ptr<Service> service{new Service};
   service->reload_ = std::move(reload);
   service->server_ = std::make_unique<weft::iscsi::TargetServer>(
-      weft::iscsi::ServerOptions{.locks = LockPolicy::Spin}, *service);
+      weft::iscsi::ServerOptions{
+          .locks = LockPolicy::Spin,
+          .max_transfer_bytes = kMaxTransferBytes + kMaxTransferBytes / 512 * scsi::kTupleBytes},
+      *service);
   service->connections_ = std::make_unique<Connections>(*service->server_);
   if (make_transport) {
     service->transport_ = make_transport(service->loop_, *service->server_);

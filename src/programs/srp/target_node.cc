@@ -28,10 +28,12 @@ constexpr std::uint64_t kNaa = 0x3B00'0000'0000'0000;  // locally assigned (SPC-
 [[nodiscard]] Result<std::unique_ptr<scsi::BlockDevice>> open_device(
     iscsi::WorkerPool& workers, const iscsi::UnitConfiguration& unit) {
   if (unit.path.empty()) {
-    auto ram = scsi::RamDevice::create({.bytes = unit.ram_bytes,
-                                        .block_bytes = unit.block_bytes,
-                                        .read_only = unit.read_only,
-                                        .locks = LockPolicy::None});
+    auto ram =
+        scsi::RamDevice::create({.bytes = unit.ram_bytes,
+                                 .block_bytes = unit.block_bytes,
+                                 .read_only = unit.read_only,
+                                 .keeps_protection = unit.protection != scsi::ProtectionType::None,
+                                 .locks = LockPolicy::None});
     if (!ram) {
       return std::unexpected(ram.error());
     }
@@ -96,7 +98,11 @@ Result<void> TargetNode::add_unit(asio::io_context& loop, iscsi::WorkerPool& wor
       .lun = scsi::Lun{unit.lun},
       .product = unit.path.empty() ? "MEMORY DISK" : "FILE DISK",
       .naa = naa_of(port_id(), unit.lun),
+      .protection = unit.protection,
       .max_transfer_bytes = static_cast<std::uint32_t>(options_.max_rdma_size)};
+  if (unit.protection != scsi::ProtectionType::None) {  // which goes with the data
+    options.max_transfer_bytes -= options.max_transfer_bytes / unit.block_bytes * 8;
+  }
   options.serial = fmt::format("{:016x}", options.naa);
   auto added = scsi_.add_unit(options, *devices_.back());
   return added ? Result<void>{} : std::unexpected(added.error());
