@@ -7,11 +7,13 @@ Every test of iscsi-test-cu passes, or stands in REFUSED with the clause of the 
 the test: what else it says is a failure, and so is a test of either table that has come to pass. Nothing here needs a fabric, a daemon or root.
 """
 import argparse
+import contextlib
 import os
 import pathlib
 import re
 import shlex
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -19,45 +21,60 @@ import time
 import unittest
 
 import iser
+import plain_iscsi
 import weft_clients
 
 GUIDE = weft_clients.ROOT / "docs" / "guide" / "iscsi.md"
 NAME = "iqn.2026-01.org.weft:disks"
 READY_SECONDS = 20               # policy
 TEST_SECONDS = 60                # policy
-DISK = "ram:64M"                 # policy
+DISK_BYTES = 64 << 20            # policy
+DISK = f"ram:{DISK_BYTES >> 20}M"
+FLOOD = 600                      # policy: logins at a time
+AUTHENTICATION_FAILURE = 0x0201  # RFC 7143 §11.13.5
 # {why, with the clause: (a test's name, or its start up to a dot, ...)}
 REFUSED = {
     "no medium here is encrypted, so CRYPTOGRAPHIC ERASE (SBC-3 §4.11.1, optional) has no key to change; the others ask for it, too": (
         "SCSI.Sanitize.CryptoErase", "SCSI.Sanitize.Readonly", "SCSI.Sanitize.Reservations"),
     "a medium that cannot be removed, RMB 0 (SPC-4 §6.6.2)": ("SCSI.PreventAllow.", "SCSI.StartStopUnit.Simple"),
-    "the disk of this run may be written; test_a_file_keeps_what_was_written has one that may not": ("SCSI.ReadOnly.",),
-    "a logical block of a disk in memory is a physical one (SBC-3 §5.16.2), and these want more": (
-        "SCSI.CompareAndWrite.InvalidDataOutSize", "SCSI.WriteSame10.InvalidDataOutSize", "SCSI.WriteSame16.InvalidDataOutSize",
+}
+# {LUN: (a test's name, or its start up to a dot, ...)}: tests of what the disk in memory, LUN 0, is not: a file, whose physical blocks have several
+# logical ones (SBC-3 §5.16.2), and one that may not be written.
+PLACES = {
+    1: ("SCSI.CompareAndWrite.InvalidDataOutSize", "SCSI.WriteSame10.InvalidDataOutSize", "SCSI.WriteSame16.InvalidDataOutSize",
         "SCSI.WriteSame10.UnmapUnaligned", "SCSI.WriteSame16.UnmapUnaligned"),
+    2: ("SCSI.ReadOnly.",),
 }
 # Tests of libiscsi 1.19.0 that no target passes: {what is wrong with them: tests}.
 MISTAKES = {
-    "its room for usage data is 16 octets, so that it leaves out what CDBs of 32 have": ("SCSI.ReportSupportedOpcodes.OneCommand",),
     "it writes FFh with WRITE SAME and UNMAP, and wants zeroes (SBC-3 §5.50: such blocks are written)": ("SCSI.WriteSame10.UnmapUntilEnd",),
     "it wants a SANITIZE that still runs after three seconds, however small the disk": ("SCSI.Sanitize.Reset",),
     "it looks for the outcome of a reset before it can be there, and frees what is called later": ("iSCSI.iSCSITMF.LUNResetSimpleAsync",),
 }
 
 
+def stands_in(test, names):
+    return any(test == name or (name.endswith(".") and test.startswith(name)) for name in names)
+
+
+def place_of(test):
+    """The LUN on which it runs."""
+    return next((lun for lun, names in PLACES.items() if stands_in(test, names)), 0)
+
+
 def wanted_of(test):
     """The verdicts that are right."""
-    def stands_in(table):
-        return any(test == name or (name.endswith(".") and test.startswith(name)) for names in table.values() for name in names)
-    return ("skipped", "failed") if stands_in(REFUSED) else ("failed", "died") if stands_in(MISTAKES) else ("passed",)
+    def stands_in_one_of(table):
+        return any(stands_in(test, names) for names in table.values())
+    return ("skipped", "failed") if stands_in_one_of(REFUSED) else ("failed", "died") if stands_in_one_of(MISTAKES) else ("passed",)
 
 
 class Target:
     """`weft iscsi target` until the end of a with block, on a port that is free."""
 
-    def __init__(self, *arguments, name=NAME, portals=1):
-        self.arguments = ["--portal", "127.0.0.1:0"] * portals + (["--target", name] if name else []) + list(arguments)
-        self.name = name
+    def __init__(self, *arguments, name=NAME, portals=1, address="127.0.0.1", port=0):
+        self.arguments = ["--portal", f"{address}:{port}"] * portals + (["--target", name] if name else []) + list(arguments)
+        self.name, self.address = name, address
 
     def __enter__(self):
         self.log = tempfile.TemporaryFile("w+", encoding="utf-8")
@@ -67,7 +84,7 @@ class Target:
         return self
 
     def port_of(self, line):
-        found = re.fullmatch(r"listening on 127\.0\.0\.1:(\d+)\n", line)
+        found = re.fullmatch(rf"listening on {re.escape(self.address)}:(\d+)\n", line)
         if not found:
             raise RuntimeError(f"no target: {line}{self.text()}")
         return int(found.group(1))
@@ -88,7 +105,7 @@ class Target:
         return self.log.read()
 
     def url(self, lun=0, account="", portal=0):
-        return f"iscsi://{account}127.0.0.1:{self.ports[portal]}/{self.name}/{lun}"
+        return f"iscsi://{account}{self.address}:{self.ports[portal]}/{self.name}/{lun}"
 
 
 def run(*command, seconds=TEST_SECONDS, **environment):
@@ -110,9 +127,13 @@ class Suite(unittest.TestCase):
         tests = [test for test in iser.known_tests() if any(text in test for text in self.match)]
         self.assertTrue(tests)
         counts, wrong = {}, []
-        with Target("--lun", DISK, portals=2) as target:
+        with contextlib.ExitStack() as opened:
+            disk = opened.enter_context(tempfile.NamedTemporaryFile())
+            disk.truncate(DISK_BYTES)
+            target = opened.enter_context(Target("--lun", DISK, "--lun", disk.name, "--lun", f"{DISK},ro", portals=2))
             for test in tests:
-                status, output = run("iscsi-test-cu", "--dataloss", "--allow-sanitize", "--test", test, target.url(), target.url(portal=1))
+                lun = place_of(test)
+                status, output = run("iscsi-test-cu", "--dataloss", "--allow-sanitize", "--test", test, target.url(lun), target.url(lun, portal=1))
                 verdict = iser.verdict_of(status, output)
                 counts[verdict] = counts.get(verdict, 0) + 1
                 if verdict not in wanted_of(test):
@@ -125,7 +146,7 @@ class Suite(unittest.TestCase):
 
     def test_every_refusal_is_of_a_test_that_there_is(self):
         known = iser.known_tests()
-        for names in (*REFUSED.values(), *MISTAKES.values()):
+        for names in (*REFUSED.values(), *MISTAKES.values(), *PLACES.values()):
             for name in names:
                 self.assertTrue(any(test.startswith(name) for test in known), name)
 
@@ -204,6 +225,104 @@ class Tools(unittest.TestCase):
         for arguments in ((), ("target",), ("target", "--target", NAME, "--lun", "ram:x"), ("fly",)):
             status, output = run(weft_clients.weft_command(), "iscsi", *arguments)
             self.assertEqual(status, 2, output)
+
+
+class Protection(unittest.TestCase):
+    """T10-PI (SBC-3 §4.22): the three checks of a disk, by CDBs of a stranger."""
+
+    LBA, BLOCK_BYTES = 5, 512
+    WRITE_16, READ_16 = 0x8A, 0x88
+    CHECKED, UNCHECKED = 1, 3
+    SUITES = ("SCSI.Read10.", "SCSI.Read16.", "SCSI.Write10.", "SCSI.Write16.", "SCSI.WriteSame16.", "SCSI.CompareAndWrite.", "SCSI.OrWrite.", "SCSI.Verify16.")
+    ABORTED_COMMAND, GUARD, APPLICATION_TAG, REFERENCE_TAG = 0x0B, 0x1001, 0x1002, 0x1003
+
+    def long_cdb(self, service_action, application_tag=0x1234):
+        """READ (32), WRITE (32) of one block, whose tags are named (SBC-3 §5.13)."""
+        return struct.pack(">BB5xBHBBQIHHI", 0x7F, 0, 24, service_action, self.CHECKED << 5, 0, self.LBA, self.LBA, application_tag, 0xFFFF, 1)
+
+    def commands(self, kind):
+        """WRITE without a check, WRITE and READ with all, of one block of a disk of this type."""
+        unchecked, checked = (plain_iscsi.block_cdb(self.WRITE_16, protect, self.LBA, 1) for protect in (self.UNCHECKED, self.CHECKED))
+        return (unchecked, checked, plain_iscsi.block_cdb(self.READ_16, self.CHECKED, self.LBA, 1)) if kind == 1 else (
+            self.long_cdb(0x000B)[:10] + bytes([self.UNCHECKED << 5]) + self.long_cdb(0x000B)[11:], self.long_cdb(0x000B), self.long_cdb(0x0009))
+
+    def test_each_tag_is_checked_when_it_is_written_and_when_it_is_read(self):
+        block = bytes(range(256)) * 2
+        good = block + plain_iscsi.tuple_of(block, 0x1234, self.LBA)
+        damages = {self.GUARD: 0, self.APPLICATION_TAG: 2, self.REFERENCE_TAG: 7}
+        for kind in (1, 2):
+            with Target("--lun", f"ram:1M,pi={kind}") as target, plain_iscsi.Connection(target.ports[0], NAME).login() as plain:
+                plain.command(bytes(6))  # the unit attention of a new nexus
+                unchecked, checked, read = self.commands(kind)
+                self.assertEqual(plain.command(checked, good)[0], 0)
+                self.assertEqual(plain.command(read, expected=len(good)), (0, None, good))
+                for code, place in damages.items():
+                    bad = bytearray(good)
+                    bad[self.BLOCK_BYTES + place] ^= 1
+                    # With Type 1 a CDB does not say which application tag is wanted.
+                    wanted = (0, None) if (kind, code) == (1, self.APPLICATION_TAG) else (2, (self.ABORTED_COMMAND, code))
+                    self.assertEqual(plain.command(checked, bytes(bad))[:2], wanted, hex(code))
+                    self.assertEqual(plain.command(unchecked, bytes(bad))[0], 0)
+                    self.assertEqual(plain.command(read, expected=len(good))[:2], wanted, hex(code))
+                    self.assertEqual(plain.command(unchecked, good)[0], 0)
+
+    def test_who_knows_nothing_of_it_uses_a_protected_disk_as_any_other(self):
+        """libiscsi's tests transfer no tuples; those named for protection do nothing on such a disk ("No tests for devices that support it yet"), so they judge
+        nothing here, and are left out."""
+        tests = [test for test in iser.known_tests() if test.startswith(self.SUITES) and not re.search("Protect|Async", test) and place_of(test) == 0
+                 and wanted_of(test) == ("passed",)]
+        self.assertGreater(len(tests), 20)
+        with Target("--lun", f"{DISK},pi=1") as target:
+            for test in tests:
+                status, output = run("iscsi-test-cu", "--dataloss", "--test", test, target.url())
+                self.assertEqual(iser.verdict_of(status, output), "passed", output)
+                asserts = re.search(r"^\s+asserts\s+(\d+)", output, re.MULTILINE)
+                self.assertGreater(int(asserts.group(1)), 0, output)
+
+
+class Hostile(unittest.TestCase):
+    """Peers that want no good."""
+
+    def secrets(self, folder):
+        path = pathlib.Path(folder) / "secrets"
+        path.write_text("peer h1 secret-of-h1-0\n", encoding="utf-8")
+        path.chmod(0o600)
+        return str(path)
+
+    def test_a_flood_of_logins_keeps_nobody_out(self):
+        """Connections that never log in, and logins that never end."""
+        with Target("--lun", DISK) as target, contextlib.ExitStack() as flood:
+            for number in range(FLOOD):
+                connection = flood.enter_context(plain_iscsi.Connection(target.ports[0], NAME, isid=number))
+                if number % 2:
+                    header = bytearray(48)
+                    header[0], header[1] = 0x43, 0x04
+                    connection.socket.sendall(bytes(header)[:24])
+                status, output = run("iscsi-inq", target.url()) if number % 100 == 99 else (0, "")
+                self.assertEqual(status, 0, output)
+            self.assertIsNone(target.child.poll())
+        self.assertEqual(target.child.returncode, 0)
+
+    def test_a_proof_of_chap_that_was_heard_is_none_the_next_time(self):
+        with tempfile.TemporaryDirectory() as folder, Target("--lun", DISK, "--chap-file", self.secrets(folder)) as target:
+            with plain_iscsi.Connection(target.ports[0], NAME) as honest:
+                said = honest.challenge()
+                proof = plain_iscsi.chap_response(said["CHAP_I"], "secret-of-h1-0", said["CHAP_C"])
+                honest.prove("h1", proof)
+            with plain_iscsi.Connection(target.ports[0], NAME) as other, self.assertRaises(plain_iscsi.Refused) as refused:
+                self.assertNotEqual(other.challenge()["CHAP_C"], said["CHAP_C"])
+                other.prove("h1", proof)
+            self.assertEqual(refused.exception.status, AUTHENTICATION_FAILURE)
+            self.assertNotIn("secret-of", target.text())
+
+    def test_nobody_talks_the_target_out_of_chap(self):
+        with tempfile.TemporaryDirectory() as folder, Target("--lun", DISK, "--chap-file", self.secrets(folder)) as target:
+            attempts = (lambda connection: connection.login(), lambda connection: connection.challenge(methods="None"),
+                        lambda connection: connection.challenge(algorithm=9))
+            for attempt in attempts:
+                with plain_iscsi.Connection(target.ports[0], NAME) as connection, self.assertRaises(plain_iscsi.Refused) as refused:
+                    attempt(connection)
+                self.assertEqual(refused.exception.status, AUTHENTICATION_FAILURE)
 
 
 class Guide(unittest.TestCase):

@@ -18,12 +18,19 @@ import time
 import unittest
 
 import iscsi
+import iscsi_proxy
+import plain_iscsi
 import weft_clients
 
 GUIDE = weft_clients.ROOT / "docs" / "guide" / "iscsi-attach.md"
 READY_SECONDS = 20               # policy
 SECONDS = 60                     # policy: of one client
 FAST_FAIL_SECONDS = 3            # policy: of the tests of lost targets
+CONNECTIONS = 3                  # policy: of a session that has several
+CUT_SECONDS = 0.4                # policy: between two connections that are cut off
+BLOCK_BYTES = 512
+WRITE_16, READ_16 = 0x8A, 0x88
+CHECKED, UNCHECKED = 1, 3        # RDPROTECT, WRPROTECT (SBC-3 Tables 78, 112)
 DISK_BYTES = 16 << 20            # policy
 TGT_NAME = "iqn.2026-01.org.weft:tgt"
 
@@ -266,6 +273,92 @@ class Attach(unittest.TestCase):
                 status, output = attached.qemu_io("read -P 9 0 64k")
                 self.assertEqual(status, 0, output)
                 self.assertNotIn("verification failed", output)
+
+    def copies_through(self, proxy, trouble, *arguments):
+        """nbdcopy writes an image and reads it back over a way that breaks meanwhile; TSIHs of the logins that there were."""
+        disk, image, back = empty_disk(self.folder), random_image(self.folder), pathlib.Path(self.folder) / "back"
+        with iscsi.Target("--lun", str(disk)) as target, proxy(target.ports[0]) as way:
+            with Attached(self.folder, f"iscsi://{way.address}/{iscsi.NAME}/0", *arguments) as attached:
+                self.assertEqual(attached.qemu_io("read 0 4k")[0], 0)  # a first login that is cut off ends it
+                for source, destination in ((str(image), attached.nbd), (attached.nbd, str(back))):
+                    child = subprocess.Popen(["nbdcopy", "--request-size=65536", "--flush", source, destination], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                             stderr=subprocess.STDOUT, text=True)
+                    while child.poll() is None:
+                        trouble(way)
+                        time.sleep(0.05)
+                    output, in_time = weft_clients.communicate(child, time.monotonic() + SECONDS)
+                    self.assertTrue(in_time and child.returncode == 0, output)
+        self.assertEqual(back.read_bytes(), image.read_bytes())
+        self.assertEqual(disk.read_bytes(), image.read_bytes())
+        return way.sessions
+
+    def test_connections_that_are_cut_off_leave_the_session_with_its_commands(self):
+        """Error recovery level 2 over several connections (RFC 7143 §7.1.4.3): all logins but the first are into the same session."""
+        cut_at, cuts = time.monotonic(), 0
+
+        def cut(way):
+            nonlocal cut_at, cuts
+            if time.monotonic() > cut_at + CUT_SECONDS and way.connections() > 1:
+                cut_at, cuts = time.monotonic(), cuts + way.cut()
+        # Slow enough that there is something to be cut off.
+        sessions = self.copies_through(lambda port: iscsi_proxy.Proxy(port, bytes_a_second=8 << 20), cut, "--connections", str(CONNECTIONS), "--recovery-level", "2")
+        # The command that looks at the disk first has a session of its own.
+        self.assertEqual(sessions.count(0), 2, sessions)
+        self.assertGreater(cuts, 2)
+        self.assertGreaterEqual(len(sessions), 2 * CONNECTIONS + 1)
+
+    def test_a_connection_that_is_cut_off_alone_is_made_again_for_the_same_session(self):
+        cut_at, cuts = time.monotonic(), 0
+
+        def cut(way):
+            nonlocal cut_at, cuts
+            if cuts < 2 and time.monotonic() > cut_at + CUT_SECONDS and way.connections():
+                cut_at, cuts = time.monotonic(), cuts + way.cut()
+        sessions = self.copies_through(lambda port: iscsi_proxy.Proxy(port, bytes_a_second=8 << 20), cut, "--recovery-level", "2")
+        self.assertEqual(sessions.count(0), 2, sessions)
+        self.assertEqual(len(sessions), 2 + cuts, sessions)
+
+    def test_octets_that_are_damaged_are_sent_again(self):
+        """Digests, and level 2: damaged data is asked for again, a damaged header takes its connection alone (RFC 7143 §7.7, §7.8)."""
+        damaged = 0
+
+        def damage(way):
+            nonlocal damaged
+            if not way.damages and damaged < 12:
+                way.damages, damaged = 1, damaged + 1
+        sessions = self.copies_through(lambda port: iscsi_proxy.Proxy(port, bytes_a_second=16 << 20), damage, "--connections", "2", "--recovery-level", "2",
+                                       "--digests")
+        self.assertEqual(sessions.count(0), 2, sessions)
+        self.assertGreater(damaged, 4)
+
+    def protected(self, kind, *arguments):
+        return iscsi.Target("--lun", f"ram:1M,pi={kind}", *arguments)
+
+    def test_protection_information_goes_with_the_data(self):
+        """T10-PI of each type: what is written has its tuples on the medium, and comes back; a disk that is damaged gives an error."""
+        for kind in (1, 2, 3):
+            with self.protected(kind) as target, Attached(self.folder, target.url(), "--application-tag", "4660") as attached:
+                status, output = attached.qemu_io("write -P 0x5a 4k 256k", "write -P 0xa5 300k 512", "read -P 0x5a 4k 256k", "read -P 0xa5 300k 512")
+                self.assertEqual(status, 0, output)
+                self.assertNotIn("verification failed", output)
+                if kind == 2:  # whose CDBs of 16 octets transfer no tuples
+                    continue
+                with plain_iscsi.Connection(target.ports[0], iscsi.NAME).login() as plain:
+                    plain.command(bytes(6))  # the unit attention of a new nexus
+                    status, _, data = plain.command(plain_iscsi.block_cdb(READ_16, UNCHECKED, 8, 1), expected=BLOCK_BYTES + 8)
+                    self.assertEqual((status, data[:BLOCK_BYTES]), (0, b"\x5a" * BLOCK_BYTES))
+                    self.assertEqual(data[BLOCK_BYTES:], plain_iscsi.tuple_of(data[:BLOCK_BYTES], 4660, 8 if kind == 1 else 0xFFFFFFFF))
+                    wrong = bytearray(data)
+                    wrong[BLOCK_BYTES + 2] ^= 1  # the application tag, which the disk does not know
+                    self.assertEqual(plain.command(plain_iscsi.block_cdb(WRITE_16, UNCHECKED, 8, 1), bytes(wrong))[0], 0)
+                self.assertIn("Input/output error", attached.qemu_io("read 4k 4k")[1])
+                self.assertNotIn("error", attached.qemu_io("read 8k 4k")[1])
+
+    def test_protection_information_can_be_left_to_the_disk(self):
+        with self.protected(1) as target, Attached(self.folder, target.url(), "--no-protection") as attached:
+            status, output = attached.qemu_io("write -P 0x5a 4k 64k", "read -P 0x5a 4k 64k")
+            self.assertEqual(status, 0, output)
+            self.assertNotIn("verification failed", output)
 
     def test_the_commands_of_the_guide_work(self):
         """Its script is one shell session, in an empty folder."""

@@ -23,6 +23,8 @@
 namespace weft::programs::iscsi {
 namespace {
 
+constexpr int kMaxConnections = 16;         // policy
+constexpr int kMaxApplicationTag = 0xFFFE;  // the one beyond says "do not check" (SBC-3 §4.22.2)
 constexpr std::string_view kPlugin = "libweft-nbd.so";
 
 /// Names may have a to z, 0 to 9, '-', '.' and ':' (RFC 7143 §4.2.7.1).
@@ -81,6 +83,27 @@ void say(const AttachOptions& options, const std::string& reason) {
   return disk::Disk{path}.open();
 }
 
+// What the plugin is told of a session, beside the URL.
+[[nodiscard]] std::vector<std::string> plugin_parameters(const SessionOptions& options) {
+  std::vector<std::string> made{
+      fmt::format("fast-fail={}", options.fast_fail_seconds),
+      fmt::format("connections={}", options.connections),
+      fmt::format("recovery-level={}", options.recovery_level),
+      fmt::format("digests={}", options.digests ? "on" : "off"),
+      fmt::format("protection={}", options.protection.used ? "on" : "off")};
+  if (const auto tag = options.protection.application_tag) {
+    made.push_back(fmt::format("application-tag={}", *tag));
+  }
+  if (!options.initiator.empty()) {
+    made.push_back("initiator=" + options.initiator);
+  }
+  if (!options.chap_file.empty()) {
+    made.push_back("chap-file=" + std::filesystem::absolute(options.chap_file).string());
+    made.push_back("chap-algorithm=" + options.chap_algorithm);
+  }
+  return made;
+}
+
 void add_session_options(CLI::App& command, SessionOptions& options) {
   command.add_option("--initiator", options.initiator,
                      "iSCSI Name of this end; default: made of the host's name");
@@ -104,6 +127,12 @@ Result<weft::iscsi::InitiatorOptions> initiator_options(const SessionOptions& op
   made.address = address;
   made.target = target;
   made.fast_fail = Duration::seconds(options.fast_fail_seconds);
+  made.preferences.values.max_connections = options.connections;
+  made.preferences.values.error_recovery_level = options.recovery_level;
+  if (options.digests) {
+    made.preferences.header_digest = weft::iscsi::DigestPolicy::Always;
+    made.preferences.data_digest = weft::iscsi::DigestPolicy::Always;
+  }
   if (!options.chap_file.empty()) {
     auto chap = read_chap_file(options.chap_file, ChapEnd::Initiator);
     if (!chap) {
@@ -147,6 +176,27 @@ CLI::App& add_attach_command(CLI::App& app, AttachOptions& options) {
                   "Seconds until requests fail, after a connection was lost")
       ->default_val(30)
       ->check(CLI::Range(1, 600));
+  command
+      .add_option("--connections", options.session.connections,
+                  "Connections of the session, if the target takes as many")
+      ->default_val(1)
+      ->check(CLI::Range(1, kMaxConnections));
+  command
+      .add_option(
+          "--recovery-level", options.session.recovery_level,
+          "0: a lost connection or octet ends the session, which is logged in again; 1: what "
+          "was lost of a command is asked for again; 2: commands of a lost connection go on "
+          "by another; if the target can")
+      ->default_val(0)
+      ->check(CLI::Range(0, 2));
+  command.add_flag("--digests", options.session.digests,
+                   "CRC32C over headers and data, as by TCP's checksum alone damage may pass");
+  command.add_flag("!--no-protection", options.session.protection.used,
+                   "Leaves protection information (T10-PI) to the disk, if it has some");
+  command
+      .add_option("--application-tag", options.session.protection.application_tag,
+                  "Of protection information: written into each tuple, and wanted of each")
+      ->check(CLI::Range(0, kMaxApplicationTag));
   add_session_options(command, options.session);
   return command;
 }
@@ -201,16 +251,8 @@ int run_attach(const AttachOptions& options) {
     say(options, fmt::format("{}: {}", options.where, looked.error().reason));
     return kFailed;
   }
-  call.parameters = {"url=" + options.where,
-                     fmt::format("fast-fail={}", options.session.fast_fail_seconds)};
-  if (!options.session.initiator.empty()) {
-    call.parameters.push_back("initiator=" + options.session.initiator);
-  }
-  if (!options.session.chap_file.empty()) {
-    call.parameters.push_back("chap-file=" +
-                              std::filesystem::absolute(options.session.chap_file).string());
-    call.parameters.push_back("chap-algorithm=" + options.session.chap_algorithm);
-  }
+  call.parameters = plugin_parameters(options.session);
+  call.parameters.insert(call.parameters.begin(), "url=" + options.where);
   return become_nbdkit(call);
 }
 

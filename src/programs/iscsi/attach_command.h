@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "iscsi/initiator_options.h"
+#include "programs/disk/disk.h"
 #include "programs/iscsi/link.h"
 
 namespace weft::programs::iscsi {
@@ -21,6 +22,10 @@ struct SessionOptions {
   /// number of SHA-256 for SHA-1, and refuses who offers it.
   std::string chap_algorithm{"md5"};
   unsigned fast_fail_seconds{30};
+  unsigned connections{1};     ///< of the session
+  unsigned recovery_level{0};  ///< of errors: 0 to 2
+  bool digests{};              ///< CRC32C over headers and data, or no login
+  disk::DiskProtection protection{};
 };
 
 /// For a discovery session: an empty `target`.

@@ -71,6 +71,27 @@ int refuse(const std::string& reason) {
   return -1;
 }
 
+struct Count {
+  unsigned* value{};
+  unsigned least{};
+  unsigned most{};
+};
+/// The parameter of a session that is a small number; null: it is another.
+[[nodiscard]] Count count_of(std::string_view name) {
+  if (name == "connections") {
+    return {.value = &the_export.options.connections, .least = 1, .most = 16};
+  }
+  if (name == "recovery-level") {
+    return {.value = &the_export.options.recovery_level, .least = 0, .most = 2};
+  }
+  return {};
+}
+
+[[nodiscard]] bool read_number(std::string_view text, unsigned& number) {
+  const char* const end = text.data() + text.size();
+  return std::from_chars(text.data(), end, number).ptr == end && !text.empty();
+}
+
 /// The parameter that is a number of seconds; null: it is another.
 [[nodiscard]] unsigned* seconds_of(std::string_view name) {
   if (name == "fast-fail") {
@@ -101,16 +122,33 @@ int configure(const char* key, const char* value) {
       return refuse("immediate-data is yes or no");
     }
     the_export.srp.no_immediate_data = text == "no";
+  } else if (name == "protection" || name == "digests") {
+    if (text != "on" && text != "off") {
+      return refuse(std::string{name} + " is on or off");
+    }
+    (name == "digests" ? the_export.options.digests : the_export.options.protection.used) =
+        text == "on";
+  } else if (name == "application-tag") {
+    unsigned tag = 0;
+    if (!read_number(text, tag) || tag > 0xFFFE) {
+      return refuse("application-tag is a number up to 65534");
+    }
+    the_export.options.protection.application_tag = static_cast<std::uint16_t>(tag);
   } else if (unsigned* const seconds = seconds_of(name); seconds != nullptr) {
-    const char* const end = text.data() + text.size();
-    if (std::from_chars(text.data(), end, *seconds).ptr != end || *seconds == 0) {
+    if (!read_number(text, *seconds) || *seconds == 0) {
       return refuse(std::string{name} + " is a number of seconds");
+    }
+  } else if (const Count count = count_of(name); count.value != nullptr) {
+    if (!read_number(text, *count.value) || *count.value < count.least ||
+        *count.value > count.most) {
+      return refuse(std::string{name} + " is a number from " + std::to_string(count.least) +
+                    " to " + std::to_string(count.most));
     }
   } else {
     return refuse(
         "unknown parameter '" + std::string{name} +
-        "': url, initiator, chap-file, chap-algorithm, device, fast-fail, dev-loss, timeout, "
-        "immediate-data");
+        "': url, initiator, chap-file, chap-algorithm, device, fast-fail, connections, "
+        "recovery-level, digests, protection, application-tag, dev-loss, timeout, immediate-data");
   }
   return 0;
 }
@@ -173,7 +211,7 @@ int after_fork() {
   if (is_iscsi(the_export.url) ? open_iscsi() != 0 : open_srp() != 0) {
     return -1;
   }
-  the_export.disk = std::make_unique<disk::Disk>(*the_export.path);
+  the_export.disk = std::make_unique<disk::Disk>(*the_export.path, the_export.options.protection);
   if (const auto opened = the_export.disk->open(); !opened) {
     return refuse(the_export.url + ": " + opened.error().reason);
   }
@@ -248,6 +286,8 @@ int zero_octets(void* handle, std::uint32_t count, std::uint64_t offset, std::ui
       "url=iscsi://HOST[:PORT]/IQN/LUN  (required; or iser://, srp://HOST[:PORT]/TARGET/LUN,\n"
       "                                  which may be given for each path to the unit)\n"
       "initiator=IQN  chap-file=FILE  chap-algorithm=NAME  fast-fail=SECONDS\n"
+      "connections=NUMBER  recovery-level=0, 1 or 2  digests=on  protection=off\n"
+      "application-tag=NUMBER\n"
       "of srp: device=NAME  dev-loss=SECONDS  timeout=SECONDS  immediate-data=no";
   made.magic_config_key = "url";
   made.after_fork = after_fork;
