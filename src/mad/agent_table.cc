@@ -54,7 +54,7 @@ Result<void> AgentTable::check(const Registration& registration) const {
     const MethodSet common = theirs.methods & registration.methods;
     if (theirs.mgmt_class == registration.mgmt_class &&
         theirs.class_version == registration.class_version && theirs.oui == registration.oui &&
-        common.any()) {
+        common.any() && !theirs.listens && !registration.listens) {
       return fail(ErrorCode::Busy,
                   "{} methods of class {:#x} version {} are agent {}'s ({}), which must be "
                   "unregistered first",
@@ -102,6 +102,7 @@ AgentTable::Lookup AgentTable::find(const MadBytes& mad) const {
   const auto method =
       static_cast<std::uint8_t>(header.method) & ~unsigned{wire::kMethodResponseBit};
   Match match = Match::NoClass;
+  MadHandler* listener = nullptr;
   for (const auto& [id, agent] : agents_) {
     // An agent without methods does not affect which requests are supported.
     if (agent.registration.methods.none() || !speaks(agent.registration, header, mad)) {
@@ -110,13 +111,32 @@ AgentTable::Lookup AgentTable::find(const MadBytes& mad) const {
     if (agent.registration.class_version != header.class_version &&
         !agent.registration.accepts_any_version) {
       match = match == Match::NoClass ? Match::NoVersion : match;
-    } else if (agent.registration.methods.test(method)) {
-      return {.match = Match::Found, .handler = agent.handler};
-    } else {
+    } else if (!agent.registration.methods.test(method)) {
       match = Match::NoMethod;
+    } else if (!agent.registration.listens) {
+      return {.match = Match::Found, .handler = agent.handler};
+    } else if (listener == nullptr) {
+      listener = agent.handler;
     }
   }
-  return {.match = match, .handler = nullptr};
+  return {.match = listener == nullptr ? match : Match::Found, .handler = listener};
+}
+
+std::vector<MadHandler*> AgentTable::find_listeners(const MadBytes& mad) const {
+  const auto header =
+      wire::unpack<wire::MadHeader>(std::span{mad}.first<wire::kSizeOf<wire::MadHeader>>());
+  const auto method =
+      static_cast<std::uint8_t>(header.method) & ~unsigned{wire::kMethodResponseBit};
+  std::vector<MadHandler*> listeners;
+  for (const auto& [id, agent] : agents_) {
+    const Registration& theirs = agent.registration;
+    if (theirs.listens && theirs.methods.test(method) && speaks(theirs, header, mad) &&
+        (theirs.accepts_any_version || theirs.class_version == header.class_version)) {
+      listeners.push_back(agent.handler);
+    }
+  }
+  std::erase(listeners, find(mad).handler);
+  return listeners;
 }
 
 MadHandler* AgentTable::find_segment_handler(const MadBytes& mad) const {

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/strong.h"
@@ -37,7 +38,11 @@ struct Registration {
   bool handles_segments{};     ///< the agent implements RMPP: it receives and sends single segments
   bool accepts_any_version{};  ///< receive any class version; the agent negotiates it with the peer
   bool keeps_transaction_ids{};  ///< of posted MADs: a CM's replies have the method of requests
-  std::string name{};            ///< for error messages
+  /// Hears requests that another agent is registered for as well; what it answers is sent only
+  /// where there is no such agent. So a kernel follows reports that a program of its host asked
+  /// for, too.
+  bool listens{};
+  std::string name{};  ///< for error messages
 };
 
 /// Numbered from 1; becomes the upper 32 bits of the agent's transaction IDs.
@@ -48,8 +53,8 @@ class AgentTable {
  public:
   AgentTable(InterfaceKind kind, std::size_t limit) : kind_(kind), limit_(limit) {}
 
-  /// Fails if another agent is registered for one of the methods. `handler` must outlive the agent;
-  /// it may be null for an agent without methods.
+  /// Fails if another agent is registered for one of the methods, unless one of the two only
+  /// listens. `handler` must outlive the agent; it may be null for an agent without methods.
   [[nodiscard]] Result<AgentId> add(Registration registration, MadHandler* handler);
   [[nodiscard]] Result<void> remove(AgentId agent);
   [[nodiscard]] const Registration* registration(AgentId agent) const;
@@ -61,6 +66,8 @@ class AgentTable {
     MadHandler* handler{};
   };
   [[nodiscard]] Lookup find(const MadBytes& mad) const;
+  /// Those that hear the request besides the one that find() names.
+  [[nodiscard]] std::vector<MadHandler*> find_listeners(const MadBytes& mad) const;
 
   /// The agent for a data segment or ACK, if it implements RMPP itself; otherwise null.
   [[nodiscard]] MadHandler* find_segment_handler(const MadBytes& mad) const;

@@ -29,6 +29,27 @@ TEST_F(AgentTableTest, LetsTwoAgentsShareAClassByTheirMethods) {
   EXPECT_THAT(refused.error().reason, HasSubstr("agent 1's (test)"));
 }
 
+TEST_F(AgentTableTest, ListenersLeaveTheAnswerToWhoIsRegistered) {
+  TestAgent first{[](MadRequest&) { return nullptr; }};
+  TestAgent second{[](MadRequest&) { return nullptr; }};
+  Registration listening = registration_of(ManagementClass::SubnAdm, {MadMethod::Report});
+  listening.listens = true;
+  const MadBytes report = request_of(ManagementClass::SubnAdm, MadMethod::Report).mad;
+  const MadBytes other = request_of(ManagementClass::SubnAdm, MadMethod::Get).mad;
+  ASSERT_TRUE(table.add(listening, &first));
+  ASSERT_TRUE(table.add(listening, &second));
+  EXPECT_EQ(table.find(report).handler, &first);  // somebody has to answer
+  EXPECT_EQ(table.find_listeners(report), std::vector<MadHandler*>{&second});
+  EXPECT_TRUE(table.find_listeners(other).empty());
+  const auto answering =
+      table.add(registration_of(ManagementClass::SubnAdm, {MadMethod::Report}), &agent);
+  ASSERT_TRUE(answering);
+  EXPECT_EQ(table.find(report).handler, &agent);
+  EXPECT_EQ(table.find_listeners(report), (std::vector<MadHandler*>{&first, &second}));
+  ASSERT_TRUE(table.remove(*answering));
+  EXPECT_EQ(table.find(report).handler, &first);
+}
+
 TEST_F(AgentTableTest, ForgetsWhatIsUnregistered) {
   const auto id = table.add(registration_of(ManagementClass::Perf, {MadMethod::Get}), &agent);
   ASSERT_TRUE(table.remove(*id));

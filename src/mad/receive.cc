@@ -2,6 +2,7 @@
 
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "mad/management_interface.h"
 
@@ -138,8 +139,13 @@ void ManagementInterface::handle_request(const MadAddress& source, const MadByte
     }
     erase(entry);
   }
+  const std::vector<MadHandler*> listeners = agents_.find_listeners(mad);
   if (MadHandler* const handler = handler_for(source, mad)) {
     deliver(*handler, key, source, {.mad = mad}, now);
+  }
+  for (MadHandler* const listener : listeners) {
+    MadRequest heard{*this, key, source, {.mad = mad}, now};
+    static_cast<void>(listener->handle(heard));  // another answers
   }
 }
 

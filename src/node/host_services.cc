@@ -48,6 +48,7 @@ HostServices::HostServices(const fabric::TablesBuilder& tables, ManagementPlane&
                       .gsi = &gsi,
                       .snooper = gsi.add_snooper([wake](auto&&...) { wake(); }),
                       .sa = std::make_unique<sa::SaClient>(gsi, sa::SaClientLimits{}, wake)});
+    ports_.back().sa->watch_gids();
   }
   static_cast<void>(update_ports(now));
 }

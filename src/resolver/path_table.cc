@@ -1,5 +1,8 @@
 #include "resolver/path_table.h"
 
+#include <iterator>
+#include <utility>
+
 namespace weft::resolver {
 
 void PathTable::erase(Entries::iterator entry) {
@@ -52,6 +55,18 @@ void PathTable::invalidate() {
     entries_.erase(asked);
   }
   ends_.clear();
+}
+
+void PathTable::invalidate_to(const Gid& dgid) {
+  // The least of all that ask for this destination (sa::PathQuery::key).
+  auto at = entries_.lower_bound(sa::PathQuery{.dgid = dgid, .is_reversible = false});
+  while (at != entries_.end() && at->first.dgid == dgid) {
+    const auto next = std::next(at);
+    if (at->second.until != Instant::never()) {
+      erase(at);
+    }
+    at = next;
+  }
 }
 
 }  // namespace weft::resolver

@@ -36,8 +36,9 @@ class PathTable {
   void preload(const sa::PathQuery& asked, const wire::PathRecord& path);
   /// Null: nothing is known, or it is too old.
   [[nodiscard]] const Entry* find(const sa::PathQuery& asked, Instant now);
-  /// Forgets all that SA has said.
+  /// Forgets all that SA has said, or what it has said of paths to one GID.
   void invalidate();
+  void invalidate_to(const Gid& dgid);
 
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
   [[nodiscard]] std::uint64_t evictions() const { return evictions_; }

@@ -303,6 +303,14 @@ void Resolver::invalidate() {
   }
 }
 
+void Resolver::invalidate_to(const Gid& dgid) {
+  ++counters_.gids;
+  paths_.invalidate_to(dgid);
+  for (auto& [asked, question] : questions_) {
+    question.is_stale = question.is_stale || asked.dgid == dgid;
+  }
+}
+
 void Resolver::set_kernel_timeout(std::uint32_t milliseconds) {
   std::vector<std::byte> datagram;
   local::append(datagram, {.flags = wire::netlink::kFlagRequest},

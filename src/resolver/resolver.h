@@ -66,6 +66,7 @@ struct ResolverCounters {
   std::uint64_t no_data{};        ///< answers that there is none
   std::uint64_t malformed{};      ///< requests that are none
   std::uint64_t invalidations{};
+  std::uint64_t gids{};       ///< that came or went, whose paths were forgotten
   std::uint64_t addresses{};  ///< names and addresses that were known
 };
 
@@ -80,6 +81,9 @@ class Resolver {
   void handle_path(SaQuestion question, const Result<wire::PathRecord>& path, Instant now);
   /// The subnet manager changed, or asked to register again: what SA said may be wrong now.
   void invalidate();
+  /// SA says that the GID has come into service or gone out of it: what it said of paths there may
+  /// be wrong now.
+  void invalidate_to(const Gid& dgid);
   /// Tells the kernel how long to wait for this resolver.
   void set_kernel_timeout(std::uint32_t milliseconds);
 

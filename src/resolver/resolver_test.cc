@@ -212,6 +212,32 @@ TEST_F(HostWithResolver, ForgetsWhenTheSubnetChanges) {  // R-NL-8
   EXPECT_EQ(resolve(kOther).value().dlid, Lid{8});
 }
 
+TEST_F(HostWithResolver, ForgetsThePathsToAGidThatGoes) {  // R-NL-8
+  EXPECT_EQ(resolve(kOther).value().dlid, Lid{7});
+  EXPECT_FALSE(resolve(kNobody));
+  EXPECT_EQ(resolver.paths(), 2U);
+  resolver.invalidate_to(kNobody);  // of which it is known that there is none
+  EXPECT_EQ(resolver.paths(), 1U);
+  dlid = Lid{8};
+  EXPECT_EQ(resolve(kOther).value().dlid, Lid{7});
+  resolver.invalidate_to(kOther);
+  EXPECT_EQ(resolver.paths(), 0U);
+  EXPECT_EQ(resolve(kOther).value().dlid, Lid{8});
+  EXPECT_EQ(resolver.counters().gids, 2U);
+}
+
+TEST_F(HostWithResolver, WhatWasAskedBeforeAGidWentIsNotKept) {  // R-NL-8
+  const DataMessage wanted{.data = PathRecord{.dgid = kOther}};
+  std::vector<std::byte> datagram;
+  local::append(datagram, {.sequence = 9, .flags = wire::netlink::kFlagRequest}, wanted);
+  resolver.handle_datagram(kProgram, datagram, network.now);
+  resolver.invalidate_to(kNobody);
+  resolver.invalidate_to(kOther);
+  run_for(Duration::milliseconds(5));
+  EXPECT_EQ(to_programs.size(), 1U);
+  EXPECT_EQ(resolver.paths(), 0U);
+}
+
 TEST_F(HostWithResolver, WhatWasAskedBeforeAChangeIsNotKept) {  // R-NL-8
   DataMessage wanted{.data = PathRecord{.dgid = kOther}};
   std::vector<std::byte> datagram;

@@ -239,6 +239,13 @@ Result<QueryId> SaClient::get_members(Kind kind, const wire::McMemberRecord& wan
                wire::SaAttribute::McMemberRecord, wanted, mask, options, std::move(handler), now);
 }
 
+Result<QueryId> SaClient::get_nodes(Kind kind, const wire::NodeRecord& wanted, std::uint64_t mask,
+                                    const QueryOptions& options,
+                                    RecordsHandler<wire::NodeRecord> handler, Instant now) {
+  return query(kind == Kind::Get ? wire::MadMethod::Get : wire::MadMethod::GetTable,
+               wire::SaAttribute::NodeRecord, wanted, mask, options, std::move(handler), now);
+}
+
 Result<QueryId> SaClient::get_services(Kind kind, const wire::ServiceRecord& wanted,
                                        std::uint64_t mask, const QueryOptions& options,
                                        RecordsHandler<wire::ServiceRecord> handler, Instant now) {
@@ -349,6 +356,7 @@ void SaClient::take_path(QueryId query, const PathQuery& path_query,
   } else if (paths->front().dgid == path_query.dgid && paths->front().sgid == path_query.sgid) {
     reported = paths->front();
     paths_.put(path_query, *reported, now);
+    subscribe_to_gids(now);
   }
   const auto question = path_queries_.find(path_query);
   if (question == path_queries_.end() || question->second.query != query) {

@@ -90,6 +90,9 @@ using PathHandler = std::function<void(QueryId, const Answer<wire::PathRecord>& 
 using MembershipHandler =
     std::function<void(MembershipId, const Answer<wire::McMemberRecord>& membership, Instant now)>;
 
+/// Hears of a GID that has come into service at SA, or has gone out of it.
+using GidHandler = std::function<void(const Gid& gid, bool is_in_service, Instant now)>;
+
 /// Receives the notices of a subscription.
 using NoticeHandler =
     std::function<void(SubscriptionId, const wire::SaNotice& notice, Instant now)>;
@@ -125,6 +128,7 @@ struct SaClientCounters {
   std::uint64_t coalesced{};  ///< path queries that joined one already in progress
   std::uint64_t notices{};
   std::uint64_t notices_dropped{};
+  std::uint64_t gids{};  ///< that came or went, by which cached paths were forgotten
 };
 
 /// Queries SA and keeps a port's registrations with SA alive.
@@ -163,6 +167,9 @@ class SaClient final : private mad::MadHandler {
                                             std::uint64_t mask, const QueryOptions& options,
                                             RecordsHandler<wire::McMemberRecord> handler,
                                             Instant now);
+  [[nodiscard]] Result<QueryId> get_nodes(Kind kind, const wire::NodeRecord& wanted,
+                                          std::uint64_t mask, const QueryOptions& options,
+                                          RecordsHandler<wire::NodeRecord> handler, Instant now);
   [[nodiscard]] Result<QueryId> get_services(Kind kind, const wire::ServiceRecord& wanted,
                                              std::uint64_t mask, const QueryOptions& options,
                                              RecordsHandler<wire::ServiceRecord> handler,
@@ -208,10 +215,15 @@ class SaClient final : private mad::MadHandler {
   /// --- event forwarding
 
   /// Subscribes to notices (IBTA vol 1 §13.4.8.3); reports start when SA has confirmed. Kept across
-  /// reregistrations. Fails with Busy if another agent of the port receives the reports.
+  /// reregistrations. Other agents of the port may receive the reports as well.
   [[nodiscard]] Result<SubscriptionId> subscribe(const wire::InformInfo& wanted,
                                                  NoticeHandler handler, Instant now);
   void unsubscribe(SubscriptionId subscription, Instant now);
+
+  /// From its first path on the client subscribes to notices of GIDs that come and go (traps 64 and
+  /// 65, IBTA vol 1 §14.2.5.1), and forgets the cached paths to each. `handler`, if any, hears of
+  /// it afterwards.
+  void watch_gids(GidHandler handler = {});
 
   /// Invalidates cached paths: all, or those to one GID.
   void clear_paths() { paths_.clear(); }
@@ -324,6 +336,8 @@ class SaClient final : private mad::MadHandler {
                        const Answer<std::vector<wire::McMemberRecord>>& reported, Instant now);
   void notify_user(MembershipId user, const wire::McMemberRecord& record);
   void register_subscription(SubscriptionId id, Subscription& subscription, Instant now);
+  void subscribe_to_gids(Instant now);
+  void take_gid(const wire::SaNotice& notice, Instant now);
   [[nodiscard]] Instant registrations_deadline() const;
 
   mad::ManagementInterface& gsi_;
@@ -344,6 +358,9 @@ class SaClient final : private mad::MadHandler {
   std::map<SubscriptionId, Subscription> subscriptions_;
   std::deque<std::function<void(Instant)>> calls_;  // pending calls of handlers, in order
   std::size_t notices_waiting_{};
+  bool watches_gids_{};
+  bool is_subscribed_to_gids_{};
+  GidHandler gid_handler_;
   std::uint64_t last_query_{};
   std::uint64_t last_membership_{};
   std::uint64_t last_subscription_{};

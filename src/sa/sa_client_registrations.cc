@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/bytes.h"
 #include "sa/sa_client.h"
 #include "wire/mad/component_mask.h"
+#include "wire/mad/notice_details.h"
 
 namespace weft::sa {
 namespace {
@@ -118,6 +120,7 @@ Result<SubscriptionId> SaClient::subscribe(const wire::InformInfo& wanted, Notic
     const auto agent = gsi_.register_agent({.mgmt_class = wire::ManagementClass::SubnAdm,
                                             .class_version = wire::kSaClassVersion,
                                             .methods = mad::methods({wire::MadMethod::Report}),
+                                            .listens = true,  // programs of the host may, too
                                             .name = "SA client's reports"},
                                            this);
     if (!agent) {
@@ -153,6 +156,45 @@ void SaClient::unsubscribe(SubscriptionId id, Instant now) {
     wanted.subscribe = 0;
     static_cast<void>(query<wire::InformInfo>(wire::MadMethod::Set, wire::SaAttribute::InformInfo,
                                               wanted, 0, {}, {}, now));
+  }
+}
+
+void SaClient::watch_gids(GidHandler handler) {
+  watches_gids_ = true;
+  gid_handler_ = std::move(handler);
+}
+
+/// Who has no paths to forget costs SA nothing.
+void SaClient::subscribe_to_gids(Instant now) {
+  if (!watches_gids_ || std::exchange(is_subscribed_to_gids_, true)) {
+    return;
+  }
+  for (const wire::Trap trap : {wire::Trap::GidInService, wire::Trap::GidOutOfService}) {
+    constexpr std::uint16_t kAllTypes = 0xFFFF;
+    constexpr std::uint32_t kAllProducers = 0xFF'FFFF;
+    constexpr std::uint8_t kResponseTime = 18;  // about 1 s; policy
+    const wire::InformInfo wanted{.lid_range_begin = kPermissiveLid,
+                                  .is_generic = 1,
+                                  .type = kAllTypes,
+                                  .trap_number = static_cast<std::uint16_t>(trap),
+                                  .resp_time_value = kResponseTime,
+                                  .producer_type = kAllProducers};
+    // Without it (too many subscriptions, or agents) paths age, and go with the subnet manager.
+    static_cast<void>(subscribe(
+        wanted,
+        [this](SubscriptionId, const wire::SaNotice& notice, Instant at) { take_gid(notice, at); },
+        now));
+  }
+}
+
+void SaClient::take_gid(const wire::SaNotice& notice, Instant now) {
+  const Gid gid = wire::unpack<wire::GidNoticeDetails>(notice.notice.details).gid;
+  ++counters_.gids;
+  paths_.erase_to(gid);
+  if (gid_handler_) {
+    const GidHandler handler = gid_handler_;  // copied, because it may watch anew
+    handler(gid, notice.notice.trap_number == static_cast<std::uint16_t>(wire::Trap::GidInService),
+            now);
   }
 }
 
