@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "core/device.h"
 #include "programs/iscsi/transport.h"
+#include "ulp/iser/registration.h"
 #include "wire/srp/login.h"
 #include "wire/srp/srp_codes.h"
 
@@ -24,6 +26,8 @@ constexpr std::uint32_t kReceives = 256;                   // policy: for as man
 constexpr std::uint32_t kReceiveBytes = 1024;              // policy: whole sense data fits
 constexpr std::uint32_t kSendDepth = 512;                  // policy; what is beyond waits
 constexpr std::uint32_t kSignalInterval = 16;              // policy
+constexpr std::uint32_t kRegistrations = 128;              // policy: commands with one at a time
+constexpr std::uint32_t kMostRegistered = 1 << 20;         // policy: of one; the target's transfers
 constexpr int kStaleConnection = 10;                       // IBTA vol 1 §12.6.7.2
 
 [[nodiscard]] std::string text_of(const Gid& gid) {
@@ -55,8 +59,8 @@ struct InitiatorLink::Attempt final : weft::iser::ChannelClient {
   void flush() {
     while (is_wanted() && !waiting.empty() && channel->sends().room() != 0) {
       weft::iser::SendRequests one;
-      one.push_back(channel->make_send(std::move(waiting.front())));
-      one.front()->must_signal = link.lingers_;
+      one.push_back(std::move(waiting.front()));
+      one.front()->must_signal = one.front()->must_signal || link.lingers_;
       waiting.pop_front();
       if (!channel->sends().post(std::move(one))) {
         return;  // the QP is in error, and its receives say so
@@ -64,13 +68,27 @@ struct InitiatorLink::Attempt final : weft::iser::ChannelClient {
     }
   }
 
+  /// What is registered is not reached any more: no request of the QP is under way.
+  ~Attempt() {
+    for (auto& [token, registration] : registered) {
+      registrations->release(registration);
+    }
+  }
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  [[nodiscard]] Result<Mapping> register_memory(std::span<const LocalPiece> pieces);
+  void hide(std::uint64_t token);
+
   InitiatorLink& link;
   std::vector<std::byte> login;
+  std::unique_ptr<weft::iser::RegistrationPool> registrations;   // null: the device has none
+  std::map<std::uint64_t, weft::iser::Registration> registered;  // by token
   std::unique_ptr<weft::iser::Channel> channel;
   std::unique_ptr<LoopCmId> cm;
-  std::deque<std::vector<std::byte>> waiting;
-  std::string failure;               // of a call: told later
-  std::unique_ptr<core::Work> fail;  // tells it
+  std::deque<std::unique_ptr<weft::iser::SendRequest>> waiting;  // for room, in order
+  std::string failure;                                           // of a call: told later
+  std::unique_ptr<core::Work> fail;                              // tells it
   bool is_up{};
   bool is_drained{};
 };
@@ -167,6 +185,26 @@ Result<void> InitiatorLink::begin(Attempt& attempt) {
   return attempt.cm->id().resolve_address({.address = *ip, .port = parsed->port}, kResolveTimeout);
 }
 
+/// By the device's fast registration, if it has any.
+void InitiatorLink::prepare_registrations(Attempt& attempt) {
+  const bool registers = host_.device().attributes().capabilities.has(
+      core::DeviceCapability::MemoryManagementExtensions);
+  if (!weft::srp::choose_mapping({.fast_registration = registers}, 1)) {
+    return;
+  }
+  auto pool = weft::iser::RegistrationPool::create(device_.pd(),
+                                                   {.scheme = weft::iser::RegistrationScheme::Fast,
+                                                    .count = kRegistrations,
+                                                    .max_bytes = kMostRegistered,
+                                                    .protected_count = 0});
+  if (pool) {
+    attempt.registrations = *std::move(pool);
+  } else {
+    host_.environment().log(core::LogLevel::Warning,
+                            fmt::format("no fast registration: {}", pool.error().reason));
+  }
+}
+
 /// Address and route are known: a QP, and the REQ.
 Result<void> InitiatorLink::go_on(Attempt& attempt) {
   if (attempt.cm->id().device() != &host_.device()) {
@@ -183,6 +221,7 @@ Result<void> InitiatorLink::go_on(Attempt& attempt) {
     return std::unexpected(channel.error());
   }
   attempt.channel = *std::move(channel);
+  prepare_registrations(attempt);
   if (auto used = attempt.cm->id().use_qp(attempt.channel->qp()); !used) {
     return used;
   }
@@ -276,7 +315,7 @@ Result<void> InitiatorLink::post_send(ByteSpan unit) {
   if (attempt_ == nullptr || !attempt_->is_up) {
     return fail(ErrorCode::ShutDown, "there is no channel");
   }
-  attempt_->waiting.emplace_back(unit.begin(), unit.end());
+  attempt_->waiting.push_back(attempt_->channel->make_send({unit.begin(), unit.end()}));
   attempt_->flush();
   return {};
 }
@@ -320,7 +359,66 @@ void InitiatorLink::collect() {
   host_.environment().notify();
 }
 
+/// Under a key that is new each time, and one for all pieces; the work request that makes it known
+/// goes before whatever is sent next (R-SRPI-6).
+Result<Mapping> InitiatorLink::Attempt::register_memory(std::span<const LocalPiece> pieces) {
+  std::vector<core::ScatterEntry> list;
+  std::uint32_t bytes = 0;
+  for (const LocalPiece& piece : pieces) {
+    list.push_back({.address = piece.address, .length = piece.length});
+    bytes += piece.length;
+  }
+  const auto made = registrations->map(list, true);
+  if (!made) {
+    return std::unexpected(made.error());
+  }
+  const std::uint64_t token = link.next_token_++;
+  registered.emplace(token, *made);
+  auto request = std::make_unique<weft::iser::SendRequest>();
+  request->wr = weft::iser::RegistrationPool::show_request(*made, true);
+  request->wr.access = request->wr.access | verbs::Access::RemoteRead;  // as ib_srp: both ways
+  waiting.push_back(std::move(request));
+  return Mapping{.segments = {{.address = made->address, .key = made->rkey, .length = bytes}},
+                 .token = token};
+}
+
+/// The target reaches it no more once the work request is executed, and the region is free then.
+void InitiatorLink::Attempt::hide(std::uint64_t token) {
+  const auto found = registered.find(token);
+  if (found == registered.end()) {
+    return;
+  }
+  auto request = std::make_unique<weft::iser::SendRequest>();
+  request->wr = weft::iser::RegistrationPool::hide_request(found->second);
+  request->must_signal = true;
+  request->done = [this, token](verbs::WcStatus status) {
+    const auto hidden = registered.find(token);
+    if (status == verbs::WcStatus::Success && hidden != registered.end()) {
+      registrations->release(hidden->second);
+      registered.erase(hidden);
+    }
+  };
+  waiting.push_back(std::move(request));
+  flush();
+}
+
+void InitiatorLink::unmap(std::uint64_t token) {
+  tables_.erase(token);
+  if (attempt_ != nullptr) {
+    attempt_->hide(token);
+  }
+}
+
 Result<Mapping> InitiatorLink::map(std::span<const LocalPiece> pieces) {
+  if (attempt_ != nullptr && attempt_->registrations != nullptr) {
+    if (auto registered = attempt_->register_memory(pieces)) {
+      return registered;
+    }  // else: pieces that the device does not show as one, or more commands than regions
+  }
+  return map_by_buffers(pieces);
+}
+
+Result<Mapping> InitiatorLink::map_by_buffers(std::span<const LocalPiece> pieces) {
   Mapping mapping;
   for (const LocalPiece& piece : pieces) {
     const auto key = device_.buffers().key_of(piece.address, piece.length);
@@ -340,7 +438,7 @@ Result<Mapping> InitiatorLink::place_table(ByteSpan octets) {
   copy_bytes((*buffer)->octets(), octets);
   const LocalPiece piece{.address = (*buffer)->address(),
                          .length = static_cast<std::uint32_t>(octets.size())};
-  auto mapping = map({&piece, 1});
+  auto mapping = map_by_buffers({&piece, 1});
   if (mapping) {
     mapping->token = next_token_++;
     tables_.emplace(mapping->token, *std::move(buffer));

@@ -57,16 +57,20 @@ class InitiatorLink final : public weft::srp::InitiatorConnection, public weft::
   Result<void> post_send(ByteSpan unit) override;
   void disconnect() override;
 
-  /// Memory of the pool's buffers.
+  /// Memory of the pool's buffers: under the key of the buffer, or, by a device with fast
+  /// registration, under one of its own for each command.
   Result<weft::srp::Mapping> map(std::span<const weft::srp::LocalPiece> pieces) override;
   Result<weft::srp::Mapping> place_table(ByteSpan octets) override;
-  void unmap(std::uint64_t token) override { tables_.erase(token); }
+  void unmap(std::uint64_t token) override;
 
  private:
   struct Attempt;
   [[nodiscard]] Result<void> begin(Attempt& attempt);
   [[nodiscard]] Result<void> begin_natively(Attempt& attempt);
   [[nodiscard]] Result<void> go_on(Attempt& attempt);
+  void prepare_registrations(Attempt& attempt);
+  [[nodiscard]] Result<weft::srp::Mapping> map_by_buffers(
+      std::span<const weft::srp::LocalPiece> pieces);
   void handle_cm(Attempt& attempt, const core::RdmaCmEvent& event);
   void refuse(Attempt& attempt, ByteSpan login_rej, const std::string& reason);
   void lose(Attempt& attempt, const std::string& reason);
