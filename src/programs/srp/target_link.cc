@@ -202,6 +202,13 @@ void TargetLink::establish() {
 
 void TargetLink::handle_message(weft::iser::ReceiveBuffer& buffer, ByteSpan octets,
                                 std::optional<RKey> /*invalidated*/) {
+  // librdmacm takes the QP to RTS with the REP, and the event of a first packet is of QPs in RTR:
+  // that it is here says the same.
+  const weft::srp::Channel* const known = channel();
+  const bool is_early = known != nullptr && known->state() == weft::srp::ChannelState::Connecting;
+  if (is_early && !std::exchange(has_early_message_, true)) {
+    establish_work_.queue();
+  }
   tell([octets](weft::srp::Channel& channel) { channel.handle_receive(octets); });
   channel_->give_back(buffer);
 }

@@ -94,8 +94,9 @@ class TargetLink final : public weft::srp::TargetConnection, private weft::iser:
   bool has_failed_{};            // by fail()
   bool is_drained_{};
   bool marker_is_due_{};
-  core::Work linger_work_;  // DREQ, when what was to be sent before it is not
-  core::Work close_work_;   // what fails inside a call is told later
+  bool has_early_message_{};  // one came before the RTU
+  core::Work linger_work_;    // DREQ, when what was to be sent before it is not
+  core::Work close_work_;     // what fails inside a call is told later
   core::Work establish_work_;
   core::Work last_receive_work_;  // an event of the QP
   core::Work patience_work_;      // as if that had come
