@@ -61,7 +61,7 @@ def stages(jobs, long=False):
               client("iscsi_attach"), built, beside=True),
         Stage("iser-target", "weft iser target on a host: libiscsi's suite and tools as over TCP, QEMU's iser:, killed ends, the commands of the guide",
               client("iser_target"), built, beside=True),
-        Stage("srp", "weft srp target and attach on two hosts: nbdcopy and QEMU against the image file, lists of initiators, killed ends and a cut link under load; a file system, with a look at what crosses the link; booting from a unit; Debian's srptools find it; a unit by two paths whose links are cut; the commands of the guide",
+        Stage("srp", "weft srp target and attach on two hosts: nbdcopy and QEMU against the image file, lists of initiators, killed ends and a cut link under load; a file system, with a look at what crosses the link; booting from a unit; Debian's srptools find it, and log in; a unit by two paths whose links are cut; the commands of the guide",
               client("srp") + client("srp_paths"), built, beside=True),
         Stage("net", "weft net: ping, TCP, multicast, tcpdump and tshark over ib0 of two hosts, killed processes, the commands of the guide", client("net"), built, beside=True),
         Stage("vnic", "weft vnic and weft em: ping, arping, TCP, tags and a bridge over opa0 of hosts, a manager and agents that are killed, packets that are none, the guide",

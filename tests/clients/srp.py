@@ -22,10 +22,12 @@ import threading
 import time
 import unittest
 
+import iscsi
 import iscsi_attach
 import fat_tree
 import namespaces
 import rc_capture
+import srp_tables
 import weft_clients
 
 GUIDE = weft_clients.ROOT / "docs" / "guide" / "srp.md"
@@ -35,17 +37,18 @@ SECONDS = 60                     # policy: of one client
 SERVER, CLIENT = "h1", "h2"
 INITIATOR = "0x" + "00" * 15 + "77"
 TOKEN = b"weft srp payload"      # all that the files of the file system hold, each block of it
+ADD_TARGET = "/sys/class/infiniband_srp/srp-weft0-1/add_target"
 LONGEST_UNIT = 1024              # policy of the initiator: a command with its descriptors, without data
 
 
 class Target:
-    """`weft srp target` on a host until the end of a with block."""
+    """`weft srp target` on a host until the end of a with block; `before` is what runs it, as words of a command."""
 
-    def __init__(self, fabric, *arguments):
-        self.fabric, self.address, self.arguments = fabric, weft_clients.address_of(SERVER), arguments
+    def __init__(self, fabric, *arguments, before=()):
+        self.fabric, self.address, self.arguments, self.before = fabric, weft_clients.address_of(SERVER), arguments, before
 
     def __enter__(self):
-        self.child = self.fabric.start(SERVER, [self.fabric.weft, "srp", "target", "--portal", f"{self.address}:{PORT}", *self.arguments])
+        self.child = self.fabric.start(SERVER, [*self.before, self.fabric.weft, "srp", "target", "--portal", f"{self.address}:{PORT}", *self.arguments])
         lines = [self.child.stdout.readline() for _ in range(2)]
         found = re.fullmatch(r"target 0x([0-9a-f]{32})\n", lines[0])
         if not found or lines[1] != f"listening on {self.address}:{PORT}\n":
@@ -96,7 +99,9 @@ def storage_daemon(folder, nbd, size):
         child.stdout.close()
 
 
-class Srp(unittest.TestCase):
+class Hosts(unittest.TestCase):
+    """Two hosts, and what tests of both ends need there."""
+
     @classmethod
     def setUpClass(cls):
         cls.fabric = weft_clients.Fabric("pair", name=f"srp-{os.getpid()}")
@@ -109,15 +114,17 @@ class Srp(unittest.TestCase):
     def setUp(self):
         place = tempfile.TemporaryDirectory(prefix="weft-srp-")
         self.addCleanup(place.cleanup)
-        self.folder = place.name
+        self.folder, self.units = place.name, []
 
     def attached(self, url, *arguments):
-        return iscsi_attach.Attached(self.folder, url, *arguments, command=[self.fabric.weft, "exec", CLIENT, "--", *namespaces.preloaded([self.fabric.weft, "srp"])],
+        unit = iscsi_attach.Attached(self.folder, url, *arguments, command=[self.fabric.weft, "exec", CLIENT, "--", *namespaces.preloaded([self.fabric.weft, "srp"])],
                                      environment=self.fabric.environment())
+        self.units.append(unit)
+        return unit
 
     def copy(self, source, destination):
         done = subprocess.run(["nbdcopy", "--flush", source, destination], capture_output=True, text=True, timeout=SECONDS, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + self.units[-1].text())
 
     def good(self, attached, *commands):
         status, output = attached.qemu_io(*commands)
@@ -130,6 +137,27 @@ class Srp(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline, otherwise)
             time.sleep(0.05)
 
+    def start_load(self, attached, image, disk):
+        """nbdcopy in small requests, some of which are in the file when this returns."""
+        load = subprocess.Popen(["nbdcopy", "--flush", "--requests=4", "--request-size=4096", str(image), attached.nbd], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.until(lambda: disk.stat().st_blocks > 64, "nothing is written")
+        self.assertIsNone(load.poll(), "the load has ended already")
+        return load
+
+    def asked(self, host, *arguments, ns=False):
+        """(exit status, output, errors) of `weft srp status` on a host."""
+        done = subprocess.run([self.fabric.weft, "exec", *(["--ns"] if ns else []), host, "--", *namespaces.preloaded([self.fabric.weft, "srp", "status", *arguments])],
+                              capture_output=True, text=True, timeout=SECONDS, check=False, env=self.fabric.environment(), stdin=subprocess.DEVNULL)
+        return done.returncode, done.stdout, done.stderr
+
+    def status(self, host, ns=False):
+        code, output, errors = self.asked(host, "--json", ns=ns)
+        self.assertEqual(code, 0, output + errors)
+        return json.loads(output)
+
+
+class Srp(Hosts):
     def test_an_image_comes_back_and_is_in_the_file(self):
         disk = iscsi_attach.empty_disk(self.folder)
         image, back = iscsi_attach.random_image(self.folder), pathlib.Path(self.folder) / "back"
@@ -185,14 +213,6 @@ class Srp(unittest.TestCase):
                 self.assertIsNotNone(status, "it waits for ever")
                 self.assertIn("Input/output error", output)
 
-    def start_load(self, attached, image, disk):
-        """nbdcopy in small requests, some of which are in the file when this returns."""
-        load = subprocess.Popen(["nbdcopy", "--flush", "--requests=4", "--request-size=4096", str(image), attached.nbd], stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.until(lambda: disk.stat().st_blocks > 64, "nothing is written")
-        self.assertIsNone(load.poll(), "the load has ended already")
-        return load
-
     def test_a_target_killed_under_load_is_logged_in_to_when_it_comes_again(self):
         disk, image = iscsi_attach.empty_disk(self.folder), iscsi_attach.random_image(self.folder)
         with Target(self.fabric, "--lun", str(disk)) as target, self.attached(target.url()) as attached:
@@ -244,17 +264,9 @@ class Srp(unittest.TestCase):
             self.assertEqual(disk.read_bytes(), image.read_bytes())
 
     def test_a_target_that_sleeps_longer_than_the_timeout_answers_in_the_end(self):
-        with Target(self.fabric, "--lun", "ram:1M") as target, self.attached(target.url(), "--timeout", "1") as attached:
-            self.good(attached, "write -P 1 0 64k")
-            os.kill(target.child.pid, signal.SIGSTOP)
-            writer = subprocess.Popen(["qemu-io", "-f", "raw", "-c", "write -P 2 0 64k", "-c", "flush", attached.nbd], stdin=subprocess.DEVNULL,
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            time.sleep(2.5)
-            os.kill(target.child.pid, signal.SIGCONT)
-            output, in_time = weft_clients.communicate(writer, time.monotonic() + SECONDS)
-            self.assertTrue(in_time, "it waits for ever")
-            self.assertEqual(writer.returncode, 0, output)
-            self.good(attached, "read -P 2 0 64k")
+        with Target(self.fabric, "--lun", "ram:4M") as target, self.attached(target.url(), "--timeout", "1") as attached:
+            self.good(attached, "write -P 1 2M 64k")
+            self.aborted(target, attached)
 
     def found(self, *command):
         """What one of srptools on the other host, as a machine of its own, lists of targets."""
@@ -379,16 +391,94 @@ class Srp(unittest.TestCase):
                 self.attached(line.partition(",dgid")[0]).__enter__()
             self.assertEqual(target.stop()[0], 0)
 
-    def asked(self, host, *arguments, ns=False):
-        """(exit status, output, errors) of `weft srp status` on a host."""
-        done = subprocess.run([self.fabric.weft, "exec", *(["--ns"] if ns else []), host, "--", *namespaces.preloaded([self.fabric.weft, "srp", "status", *arguments])],
-                              capture_output=True, text=True, timeout=SECONDS, check=False, env=self.fabric.environment(), stdin=subprocess.DEVNULL)
-        return done.returncode, done.stdout, done.stderr
+    def inside(self, *command):
+        """(exit status, output) on the other host as a machine of its own."""
+        done = subprocess.run([self.fabric.weft, "exec", "--ns", CLIENT, "--", *namespaces.preloaded(command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=SECONDS, check=False, env=self.fabric.environment(), stdin=subprocess.DEVNULL)
+        return done.returncode, done.stdout
 
-    def status(self, host, ns=False):
-        code, output, errors = self.asked(host, "--json", ns=ns)
-        self.assertEqual(code, 0, output + errors)
-        return json.loads(output)
+    @contextlib.contextmanager
+    def initiator(self, sockets):
+        """`weft srp initiator` on the other host, with the lines that it says."""
+        child = subprocess.Popen([self.fabric.weft, "exec", "--ns", CLIENT, "--", *namespaces.preloaded([self.fabric.weft, "srp", "initiator", "--nbd", str(sockets)])],
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.fabric.environment(),
+                                 start_new_session=True)
+        lines = queue.Queue()
+        threading.Thread(target=lambda: [lines.put(line) for line in child.stdout], daemon=True).start()
+        try:
+            said = lines.get(timeout=READY_SECONDS)
+            self.assertEqual(said, f"lines are taken by {ADD_TARGET}\n")
+            yield child, lines
+        finally:
+            if child.poll() is None:
+                weft_clients.end(child)
+
+    def test_srp_daemon_logs_our_initiator_in(self):
+        """What Debian's srp_daemon writes into add_target; and what a line that is wrong gets."""
+        sockets, hosts = pathlib.Path(self.folder) / "sockets", "/sys/class/scsi_host"
+        with Target(self.fabric, "--lun", "ram:4M", "--lun", "ram:2M,bs=4096", "--name", "5") as target, self.initiator(sockets) as (child, lines):
+            self.until(lambda: self.found("ibsrpdm", "-c"), "ibsrpdm finds nothing")
+            [line] = self.found("ibsrpdm", "-c")
+            self.assertEqual(self.inside("cat", f"{os.path.dirname(ADD_TARGET)}/ibdev", f"{os.path.dirname(ADD_TARGET)}/port"), (0, "weft0\n1\n"))
+            self.assertEqual(self.found("srp_daemon", "-o", "-c"), [line], "it is not connected")
+            code, output = self.inside("srp_daemon", "-o", "-e", "-n")
+            self.assertEqual(code, 0, output)
+            for lun in (0, 1):
+                nbd = f"nbd+unix:///?socket={sockets}/host0-lun{lun}.sock"
+                status, output = iscsi.run("qemu-io", "-f", "raw", "-c", "write -P 9 0 64k", "-c", "flush", "-c", "read -P 9 0 64k", nbd, seconds=SECONDS)
+                self.assertEqual(status, 0, output)
+            # Both units are channels of one session, of the initiator that the line names.
+            said = dict(word.split("=") for word in line.split(","))
+            [session] = self.status(SERVER)[0]["targets"][0]["sessions"]
+            self.assertEqual(len(session["channels"]), 2)
+            self.assertEqual(session["initiator"][:18], f"0x{said['dgid'][16:]}", "srp_daemon -n takes the target's port for the extension")
+            code, output = self.inside("sh", "-c", f"cd {hosts}/host0 && cat id_ext ioc_guid service_id pkey local_ib_device local_ib_port dgid")
+            self.assertEqual(code, 0, output)
+            gid = said["dgid"]
+            self.assertEqual(output.split(), [*(f"0x{said[name]}" for name in ("id_ext", "ioc_guid", "service_id", "pkey")), "weft0", "1",
+                                              ":".join(gid[at:at + 4] for at in range(0, 32, 4))])
+            # It knows what is connected.
+            self.assertEqual(self.found("srp_daemon", "-o", "-c"), [])
+            self.assertEqual(len(self.found("srp_daemon", "-o", "-a", "-c")), 1)
+            self.assertEqual(self.inside("srp_daemon", "-o", "-e", "-n")[0], 0)
+            self.assertEqual(self.inside("ls", hosts)[1].split(), ["host0"])
+            extension = f",initiator_ext={gid[16:]}"
+            for wrong, reason in (("id_ext=5", "Invalid argument"), (line + ",retries=1", "Invalid argument"), (line + extension, "File exists"),
+                                  (line.replace("id_ext=0", "id_ext=7"), "Connection reset by peer")):
+                code, output = self.inside("bash", "-c", f"echo '{wrong}' > {ADD_TARGET}")
+                self.assertNotEqual(code, 0)
+                self.assertIn(reason, output, wrong)
+            # Another initiator of the same host, by a line with another extension.
+            code, output = self.inside("sh", "-c", f"echo '{line},initiator_ext=77' > {ADD_TARGET}")
+            self.assertEqual(code, 0, output)
+            self.assertEqual(self.inside("ls", hosts)[1].split(), ["host0", "host1"])
+            self.assertEqual(len(self.status(SERVER)[0]["targets"][0]["sessions"]), 2)
+            os.kill(child.pid, signal.SIGTERM)
+            self.assertEqual(child.wait(READY_SECONDS), 0, list(lines.queue))
+            self.assertEqual(self.inside("sh", "-c", f"ls {hosts}; ls /sys/class/infiniband_srp 2> /dev/null || echo none"), (0, "none\n"))
+            self.until(lambda: not self.status(SERVER)[0]["targets"][0]["sessions"], "sessions stay")
+            self.assertEqual(target.stop()[0], 0)
+
+    def test_an_initiator_that_is_killed_leaves_no_session_and_another_begins_anew(self):
+        sockets = pathlib.Path(self.folder) / "sockets"
+        with Target(self.fabric, "--lun", "ram:4M", "--name", "5") as target:
+            self.until(lambda: self.found("ibsrpdm", "-c"), "ibsrpdm finds nothing")
+            with self.initiator(sockets) as (child, _):
+                self.assertEqual(self.inside("srp_daemon", "-o", "-e")[0], 0)
+                self.assertEqual(len(self.status(SERVER)[0]["targets"][0]["sessions"]), 1)
+                with self.assertRaisesRegex(AssertionError, "one initiator per host"), self.initiator(sockets):
+                    pass
+                os.kill(child.pid, signal.SIGKILL)
+                child.wait(READY_SECONDS)
+                self.until(lambda: not self.status(SERVER)[0]["targets"][0]["sessions"], "a session stays")
+            with self.initiator(sockets):
+                self.assertEqual(self.inside("srp_daemon", "-o", "-e")[0], 0)
+                self.assertEqual(self.inside("ls", "/sys/class/scsi_host")[1].split(), ["host0"])
+                # A unit whose process ends takes its host with it.
+                [unit] = self.status(CLIENT, ns=True)
+                os.kill(unit["pid"], signal.SIGTERM)
+                self.until(lambda: not self.inside("ls", "/sys/class/scsi_host")[1], "the host stays")
+            self.assertEqual(target.stop()[0], 0)
 
     def test_status_tells_sessions_disks_and_counters(self):
         disk = iscsi_attach.empty_disk(self.folder)
@@ -616,6 +706,89 @@ class Srp(unittest.TestCase):
                 with capture, self.attached(target.url(), *options) as attached:
                     self.good(attached, f"write -s {data} 0 4k", f"write -s {data} 64k 64k", "read 0 128k")
                 self.check_traffic(list(rc_capture.packets_of(capture.path)), immediate)
+
+    def test_a_whole_conversation_is_right_by_the_tables_alone(self):
+        """Login, reads, writes, an abort and logout, in both forms of the login; and a refusal. The judge reads Linux's captures alike (srp_tables_test.py)."""
+        with Target(self.fabric, "--lun", "ram:16M", "--name", "5") as target:
+            self.until(lambda: self.found("ibsrpdm", "-c"), "ibsrpdm finds nothing")
+            [line] = self.found("ibsrpdm", "-c")
+            for form, unit, options in (("RDMA-CM", target.url(), []), ("IB CM", line, []), ("no immediate data", target.url(), ["--no-immediate-data"])):
+                with self.subTest(form):
+                    with fat_tree.Capture(self.fabric, (CLIENT, 1), self.folder) as capture:
+                        with self.attached(unit, "--timeout", "1", *options) as attached:
+                            self.good(attached, "write -P 1 0 1M", "write -P 2 1M 4k", "flush", "read -P 1 0 1M", "read -P 2 1M 4k")
+                            self.aborted(target, attached)
+                        with self.assertRaisesRegex(RuntimeError, "refuses the login"):
+                            self.attached(target.url().replace(target.identifier, "6" * 32)).__enter__()
+                    sums, faults = srp_tables.judge([capture.path])
+                    self.assertEqual(faults, [])
+                    for what in ("login", "refusal", "read", "write", "abort", "logout", "end"):
+                        self.assertGreater(sums[what], 0, f"{what}: {sums}")
+                    self.assertEqual(sums["immediate"] > 0, not options, sums)
+
+    def aborted(self, target, attached):
+        """A write that a sleeping target does not answer in time, so that it is aborted; it is good in the end."""
+        os.kill(target.child.pid, signal.SIGSTOP)
+        writer = subprocess.Popen(["qemu-io", "-f", "raw", "-c", "write -P 3 2M 64k", attached.nbd], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        time.sleep(2.5)
+        os.kill(target.child.pid, signal.SIGCONT)
+        output, in_time = weft_clients.communicate(writer, time.monotonic() + SECONDS)
+        self.assertTrue(in_time, "it waits for ever")
+        self.assertEqual(writer.returncode, 0, output)
+        self.good(attached, "read -P 3 2M 64k")
+
+    @staticmethod
+    def keys_of(path):
+        """Of the memory that commands in a capture give to the target, in their order."""
+        units = [each.octets for each in srp_tables.messages(path) if isinstance(each, srp_tables.Message) and each.kind == "send" and each.octets[0] == 0x02]
+        return [piece[1] for unit in units for _, pieces in srp_tables.decode_unit(unit)[1]["buffers"].values() for piece in pieces]
+
+    def test_memory_has_a_new_key_for_each_command_where_the_device_registers_it(self):
+        """R-SRPI-6: windows stand for fast registration where they are asked for; without it a buffer keeps its key."""
+        commands = [f"{what} -P {number} 0 64k" for number in range(1, 21) for what in ("write", "read")]
+        with Target(self.fabric, "--lun", "ram:1M") as target:
+            for asked in (True, False):
+                with self.subTest(asked):
+                    with fat_tree.Capture(self.fabric, (CLIENT, 1), self.folder) as capture:
+                        with iscsi_attach.Attached(self.folder, target.url(), command=[self.fabric.weft, "exec", CLIENT, "--", *namespaces.preloaded([self.fabric.weft, "srp"])],
+                                                   environment=self.fabric.environment({"WEFT_FAST_REGISTRATION": "1"} if asked else {})) as attached:
+                            self.good(attached, *commands)
+                    self.assertEqual(srp_tables.judge([capture.path])[1], [])
+                    keys = self.keys_of(capture.path)
+                    self.assertGreater(len(keys), len(commands))
+                    if asked:
+                        self.assertEqual(len(set(keys)), len(keys))
+                    else:
+                        self.assertLess(len(set(keys)), len(commands) // 2)
+            self.assertEqual(target.stop()[0], 0)
+
+    def test_a_command_that_comes_before_the_rtu_is_answered_before_it(self):
+        """R-SRPT-3, R-SRPT-7: the QP's event says that the connection is there, and RDMA-CM is told."""
+        self.addCleanup(self.fabric.run, "fault", "clear")
+        with Target(self.fabric, "--lun", "ram:1M") as target, fat_tree.Capture(self.fabric, (SERVER, 1), self.folder) as capture:
+            # MADs of the initiator's port, the RTU among them, arrive late, its SENDs do not. A capture shows when they leave.
+            self.fabric.run("fault", "add", "reorder", "by=800ms", "opcode=ud-send-only", "qp=1", f"out={CLIENT}:1")
+            with self.attached(target.url()) as attached:
+                self.good(attached, "write -P 1 0 64k", "read -P 1 0 64k")
+            self.fabric.run("fault", "clear")
+            self.assertEqual(target.stop()[0], 0)
+        said = [each for each in srp_tables.messages(capture.path) if isinstance(each, srp_tables.Message)]
+        rtu = next(each for each in said if each.kind == "RTU")
+        answer = next(each for each in said if each.kind == "send" and each.octets[0] == 0xC1)
+        self.assertLess(answer.at - rtu.at, 0.6, "the command is answered once the RTU is there")
+
+    def test_device_management_is_right_by_the_tables_alone(self):
+        with Target(self.fabric, "--lun", "ram:1M", "--name", "5"):
+            self.until(lambda: self.found("ibsrpdm", "-c"), "ibsrpdm finds nothing")
+            with fat_tree.Capture(self.fabric, (CLIENT, 1), self.folder) as capture:
+                self.found("ibsrpdm", "-c")
+            found, faults = srp_tables.judge_management(capture.path)
+            self.assertEqual(faults, [])
+            self.assertEqual({attribute for attribute, _ in found}, set(srp_tables.DM_ATTRIBUTES))
+            [profile] = [fields for (attribute, _), fields in found.items() if attribute == 0x11]
+            self.assertEqual((profile["class"], profile["subclass"], profile["protocol"], profile["protocol version"], profile["services"]), (0x0100, 0x609E, 0x0108, 1, 1))
+            self.assertEqual(profile["operations"] & 0x2B, 0x2B)
 
     def test_wrong_options_are_refused_with_what_would_do(self):
         for arguments, status, reason in ((["target"], 2, "no target: give --lun"), (["target", "--lun", "ram:1M", "--allow", "somebody"], 2, "somebody"),

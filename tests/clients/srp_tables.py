@@ -159,6 +159,7 @@ class Message:
     octets: bytes = b""          # of a SEND the unit, of a CM message what is behind the MAD header
     place: tuple = ()            # of a READ or WRITE: address, key, length
     qp: int = 0                  # that it goes to
+    at: float = 0                # seconds, where the capture says so: when it left the sender
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +171,7 @@ class Managed:
 
 
 def transports(path):
-    """(sender, octets from the BTH to the payload's end with its padding) of each packet of a capture: ERF records, or RoCE v2 in Ethernet."""
+    """(sender, octets from the BTH to the payload's end with its padding, seconds) of each packet of a capture: ERF records, or RoCE v2 in Ethernet."""
     data = pathlib.Path(path).read_bytes()
     order = "<" if data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"  # microseconds or nanoseconds
     if struct.unpack(order + "I", data[20:24])[0] & 0x0FFFFFFF == crc_check.PCAP_LINK_TYPE_ERF:
@@ -178,7 +179,7 @@ def transports(path):
             packet = crc_check.erf_payload(record)
             start = {crc_check.LOCAL: 8, crc_check.GLOBAL: 48}.get(packet[1] & 3)
             if start is not None:
-                yield int.from_bytes(packet[6:8], "big"), packet[start:-6]
+                yield int.from_bytes(packet[6:8], "big"), packet[start:-6], int.from_bytes(record[:8], "little") / (1 << 32)
         return
     at = 24
     while at + 16 <= len(data):
@@ -186,20 +187,20 @@ def transports(path):
         frame, at = data[at + 16:at + 16 + length], at + 16 + length
         if frame[12:14] == b"\x08\x00" and frame[14] == 0x45 and frame[23] == 17 and frame[36:38] == b"\x12\xb7":
             end = 14 + int.from_bytes(frame[16:18], "big")
-            yield frame[26:30], frame[42:end - 4]
+            yield frame[26:30], frame[42:end - 4], 0
 
 
 def messages(path):
     """Each Message and Managed of a capture, in order: SENDs whole, a packet that was sent again once."""
     parts, seen = {}, set()
-    for sender, packet in transports(path):
+    for sender, packet, time in transports(path):
         opcode, padding, qp, psn = packet[0], packet[1] >> 4 & 3, int.from_bytes(packet[5:8], "big"), int.from_bytes(packet[9:12], "big")
         body = packet[12:len(packet) - padding]
         if opcode == 0x64 and qp == 1 and len(body) >= 8 + 256:
             mad = body[8:8 + 256]
             attribute = int.from_bytes(mad[16:18], "big")
             if mad[1] == CM_CLASS and attribute in CM_MESSAGES:
-                yield Message(sender, CM_MESSAGES[attribute][0], mad[MAD_HEADER:])
+                yield Message(sender, CM_MESSAGES[attribute][0], mad[MAD_HEADER:], at=time)
             elif mad[1] == DEVICE_MANAGEMENT and mad[3] & 0x80 and mad[4:6] == b"\0\0" and attribute in DM_ATTRIBUTES:
                 yield Managed(attribute, int.from_bytes(mad[20:24], "big"), mad[DM_DATA:DM_DATA + DM_OCTETS])
             continue
@@ -210,10 +211,10 @@ def messages(path):
             body = body[4:] if opcode in (0x03, 0x05, 0x16, 0x17) else body
             parts[sender, qp] = body if opcode in (0x00, 0x04, 0x05, 0x17) else parts.get((sender, qp), b"") + body
             if opcode not in (0x00, 0x01):
-                yield Message(sender, "send", parts.pop((sender, qp)), qp=qp)
+                yield Message(sender, "send", parts.pop((sender, qp)), qp=qp, at=time)
         elif opcode in (0x06, 0x0A, 0x0B, 0x0C):
             seen.add((sender, qp, opcode, psn))
-            yield Message(sender, "read" if opcode == 0x0C else "write", place=struct.unpack(">QII", body[:16]), qp=qp)
+            yield Message(sender, "read" if opcode == 0x0C else "write", place=struct.unpack(">QII", body[:16]), qp=qp, at=time)
 
 
 class Session:

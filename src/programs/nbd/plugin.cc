@@ -103,6 +103,28 @@ struct Count {
   return name == "timeout" ? &the_export.srp.timeout_seconds : nullptr;
 }
 
+struct Switch {
+  bool* value{};
+  const char* if_true{};
+  const char* if_false{};
+};
+/// The parameter that is one of two words; null: it is another.
+[[nodiscard]] Switch switch_of(std::string_view name) {
+  if (name == "immediate-data") {
+    return {.value = &the_export.srp.no_immediate_data, .if_true = "no", .if_false = "yes"};
+  }
+  if (name == "keep-channels") {
+    return {.value = &the_export.srp.keeps_channels, .if_true = "yes", .if_false = "no"};
+  }
+  if (name == "digests") {
+    return {.value = &the_export.options.digests, .if_true = "on", .if_false = "off"};
+  }
+  if (name == "protection") {
+    return {.value = &the_export.options.protection.used, .if_true = "on", .if_false = "off"};
+  }
+  return {};
+}
+
 int configure(const char* key, const char* value) {
   const std::string_view name{key};
   const std::string_view text{value};
@@ -117,17 +139,11 @@ int configure(const char* key, const char* value) {
     the_export.options.chap_algorithm = text;
   } else if (name == "device") {
     the_export.srp.device = text;
-  } else if (name == "immediate-data") {
-    if (text != "yes" && text != "no") {
-      return refuse("immediate-data is yes or no");
+  } else if (const Switch one = switch_of(name); one.value != nullptr) {
+    if (text != one.if_true && text != one.if_false) {
+      return refuse(std::string{name} + " is " + one.if_true + " or " + one.if_false);
     }
-    the_export.srp.no_immediate_data = text == "no";
-  } else if (name == "protection" || name == "digests") {
-    if (text != "on" && text != "off") {
-      return refuse(std::string{name} + " is on or off");
-    }
-    (name == "digests" ? the_export.options.digests : the_export.options.protection.used) =
-        text == "on";
+    *one.value = text == one.if_true;
   } else if (name == "application-tag") {
     unsigned tag = 0;
     if (!read_number(text, tag) || tag > 0xFFFE) {
@@ -145,10 +161,10 @@ int configure(const char* key, const char* value) {
                     " to " + std::to_string(count.most));
     }
   } else {
-    return refuse(
-        "unknown parameter '" + std::string{name} +
-        "': url, initiator, chap-file, chap-algorithm, device, fast-fail, connections, "
-        "recovery-level, digests, protection, application-tag, dev-loss, timeout, immediate-data");
+    return refuse("unknown parameter '" + std::string{name} +
+                  "': url, initiator, chap-file, chap-algorithm, device, fast-fail, connections, "
+                  "recovery-level, digests, protection, application-tag, dev-loss, timeout, "
+                  "immediate-data, keep-channels");
   }
   return 0;
 }

@@ -56,6 +56,9 @@ CLI::App& add_attach_command(CLI::App& app, AttachOptions& options) {
                   "Seconds until a command that is not answered is aborted")
       ->default_val(30)
       ->check(CLI::Range(1, 600));
+  command.add_flag("--keep-channels", options.path.keeps_channels,
+                   "The login ends no other one of the same --initiator to the target: they are "
+                   "channels of one session");
   command.add_flag("--no-immediate-data", options.path.no_immediate_data,
                    "Small writes are read by the target, too, as SRP before SRP-2 has it");
   return command;
@@ -95,6 +98,9 @@ int run_attach(const AttachOptions& options) {
   }
   if (!options.path.device.empty()) {
     call.parameters.push_back("device=" + options.path.device);
+  }
+  if (options.path.keeps_channels) {
+    call.parameters.emplace_back("keep-channels=yes");
   }
   if (options.path.no_immediate_data) {
     call.parameters.emplace_back("immediate-data=no");

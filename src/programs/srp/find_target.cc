@@ -45,6 +45,7 @@ constexpr std::size_t kMostTableBytes = 4096;  // policy; ours has 136
 /// The place in a root path of what a line of srp_daemon says; none: what is not needed here.
 [[nodiscard]] std::optional<std::size_t> field_of(std::string_view name) {
   constexpr std::pair<std::string_view, std::size_t> kFields[] = {
+      {"sgid",          0},
       {"initiator_ext", 1},
       {"dgid",          3},
       {"pkey",          4},

@@ -1,11 +1,13 @@
 #include <CLI/CLI.hpp>
 #include <string>
+#include <utility>
 
 #include "programs/control/on_host.h"
 #include "programs/iscsi/target_command.h"
 #include "programs/srp/attach_command.h"
 #include "programs/srp/boot_command.h"
 #include "programs/srp/discover_command.h"
+#include "programs/srp/initiator_command.h"
 #include "programs/srp/status_command.h"
 #include "programs/srp/target_command.h"
 
@@ -25,15 +27,25 @@ int main(int count, char** arguments) {
   const CLI::App& status = program::add_status_command(app, asked);
   program::DiscoverOptions wanted;
   const CLI::App& discover = program::add_discover_command(app, wanted);
+  program::InitiatorCommand initiator;
+  const CLI::App& initiates = program::add_initiator_command(app, initiator);
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : weft::programs::iscsi::kWrongUsage;
   }
-  const std::string& host = status.parsed() ? asked.host : wanted.host;
-  if (!host.empty()) {
-    return weft::programs::run_on_host(host, status.parsed() ? asked.fabric : wanted.fabric,
-                                       weft::programs::without_host(count, arguments));
+  for (const auto& [host, fabric] : {
+           std::pair{asked.host,     asked.fabric    },
+           {wanted.host,    wanted.fabric   },
+           {initiator.host, initiator.fabric}
+  }) {
+    if (!host.empty()) {
+      return weft::programs::run_on_host(host, fabric,
+                                         weft::programs::without_host(count, arguments));
+    }
+  }
+  if (initiates.parsed()) {
+    return program::run_initiator(initiator);
   }
   if (status.parsed()) {
     return program::run_status(asked);

@@ -163,8 +163,9 @@ Result<SessionLegOptions> SessionPath::options_of(const TargetUrl& target) {
       .session = {.initiator_port_id = port_id_of(random_extension(), device_->guid()),
                   .target_port_id = target.port_id,
                   .wants_immediate_data = !options_.no_immediate_data && !has_several(),
-                  .multichannel = has_several() && has_name ? wire::SrpMultichannel::Independent
-                                                            : wire::SrpMultichannel::Single,
+                  .multichannel = options_.keeps_channels || (has_several() && has_name)
+                                      ? wire::SrpMultichannel::Independent
+                                      : wire::SrpMultichannel::Single,
                   .reconnect_delay = kReconnectDelay,
                   .fast_io_fail = Duration::seconds(options_.fast_fail_seconds),
                   .dev_loss = Duration::seconds(options_.dev_loss_seconds)},

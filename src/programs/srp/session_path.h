@@ -38,6 +38,7 @@ struct PathOptions {
   unsigned dev_loss_seconds{600};
   unsigned timeout_seconds{30};  ///< until a command is aborted
   bool answers_status{};         ///< `weft srp status` shows it
+  bool keeps_channels{};         ///< a login ends no other channel of the same initiator
   bool no_immediate_data{};      ///< all data by RDMA of the target, as SRP revision 16a has it
 };
 

@@ -25,8 +25,9 @@ struct TargetUrl {
 };
 
 /// A unit however it is named: srp://HOST[:PORT]/TARGET/LUN; the line that srp_daemon prints for a
-/// target, id_ext=...,ioc_guid=...,dgid=...,pkey=...,service_id=... with ,lun=N after it; gPXE's
-/// root path, ib_srp:...; or sbft:FILE with a boot firmware table. NotFound: there is no such file.
+/// target, id_ext=...,ioc_guid=...,dgid=...,pkey=...,service_id=... with ,lun=N and ,sgid=... after
+/// it; gPXE's root path, ib_srp:...; or sbft:FILE with a boot firmware table. NotFound: there is no
+/// such file.
 [[nodiscard]] Result<TargetUrl> find_target(std::string_view text);
 
 /// InvalidArgument: no DGID or service ID, or a LUN of another form than SRP targets here have.
