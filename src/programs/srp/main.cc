@@ -8,6 +8,7 @@
 #include "programs/srp/boot_command.h"
 #include "programs/srp/discover_command.h"
 #include "programs/srp/initiator_command.h"
+#include "programs/srp/load_command.h"
 #include "programs/srp/status_command.h"
 #include "programs/srp/target_command.h"
 
@@ -29,6 +30,8 @@ int main(int count, char** arguments) {
   const CLI::App& discover = program::add_discover_command(app, wanted);
   program::InitiatorCommand initiator;
   const CLI::App& initiates = program::add_initiator_command(app, initiator);
+  program::LoadCommand load;
+  const CLI::App& loads = program::add_load_command(app, load);
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
@@ -52,6 +55,9 @@ int main(int count, char** arguments) {
   }
   if (discover.parsed()) {
     return program::run_discover(wanted);
+  }
+  if (loads.parsed()) {
+    return program::run_load(load);
   }
   if (boot.parsed()) {
     return program::run_boot(booted);

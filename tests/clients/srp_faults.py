@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""What goes wrong under SRP: links that lose packets, units that are removed, disks that are full or fail, many who log in at once, a target
+that ends under the load of many. Time is bounded, errors are the right ones, and what was acknowledged as durable is there.
+
+    srp_faults.py [--verbose]
+
+Ends that are killed, links that are cut and lists of initiators are srp.py's.
+"""
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import iscsi_attach
+import namespaces
+import srp
+import weft_clients
+from srp import CLIENT, INITIATOR, READY_SECONDS, SECONDS, SERVER, Target
+
+MANY = 100                       # logins at once
+
+
+class Faults(srp.Hosts):
+    def load(self, url, *options):
+        """`weft srp load`, which has begun when this returns."""
+        child = self.fabric.start(CLIENT, [self.fabric.weft, "srp", "load", url, "--json", *options])
+        self.addCleanup(lambda: (weft_clients.end(child) if child.poll() is None else None, child.stdout.close()))
+        return child
+
+    def result(self, child):
+        """What a load says at its end: its figures, and what else it says."""
+        output, in_time = weft_clients.communicate(child, time.monotonic() + SECONDS)
+        self.assertTrue(in_time, f"it does not end: {output}")
+        figures = [line for line in output.splitlines() if line.startswith("{")]
+        self.assertEqual(len(figures), 1, output)
+        return json.loads(figures[0]), output
+
+    def process(self):
+        [process] = self.status(SERVER)
+        return process
+
+    @staticmethod
+    def descriptors(pid):
+        return len(os.listdir(f"/proc/{pid}/fd"))
+
+    def test_links_that_lose_one_packet_of_a_hundred_lose_no_data(self):
+        self.addCleanup(self.fabric.run, "fault", "clear")
+        disk, image = iscsi_attach.empty_disk(self.folder), iscsi_attach.random_image(self.folder)
+        with Target(self.fabric, "--lun", str(disk)) as target:
+            self.fabric.run("fault", "add", "drop", "p=0.01", f"link={SERVER}")
+            with self.attached(target.url()) as attached:
+                self.copy(str(image), attached.nbd)
+                self.assertEqual(disk.read_bytes(), image.read_bytes())
+                back = pathlib.Path(self.folder) / "back"
+                self.copy(attached.nbd, str(back))
+                self.assertEqual(back.read_bytes(), image.read_bytes())
+                [path] = self.status(CLIENT)[0]["paths"]
+            self.assertGreater(json.loads(self.fabric.run("fault", "list", "--json"))[0]["hit"], 20)
+            # The transport sends again what is lost, so that the session does not notice.
+            self.assertEqual((path["logins"], path["losses"]), (1, 0))
+            self.assertEqual(target.stop()[0], 0)
+
+    def test_a_unit_that_is_removed_gives_errors_at_once_and_the_other_goes_on(self):
+        config, disks = pathlib.Path(self.folder) / "srp.toml", [iscsi_attach.empty_disk(self.folder, f"disk{number}") for number in range(2)]
+        units = [f'[[target.lun]]\npath = "{disk}"\n' for disk in disks]
+        config.write_text('[[target]]\nname = "1"\n' + "".join(units), encoding="utf-8")
+        with Target(self.fabric, "--config", str(config)) as target:
+            with self.attached(target.url(0), "--fast-fail", "20") as first, self.attached(target.url(1), "--fast-fail", "20") as second:
+                for unit in (first, second):
+                    self.good(unit, "write -P 5 0 64k", "flush")
+                config.write_text('[[target]]\nname = "1"\n' + units[0], encoding="utf-8")
+                os.kill(target.child.pid, signal.SIGHUP)
+                self.assertIn("reloaded\n", target.child.stdout)
+                start = time.monotonic()
+                status, output = second.qemu_io("read 0 4k")
+                self.assertIsNotNone(status, "it waits for ever")
+                self.assertIn("Input/output error", output)
+                self.assertLess(time.monotonic() - start, 15, "the target answers, so that nothing waits for a path")
+                self.good(first, "read -P 5 0 64k", "write -P 6 64k 64k", "flush")
+        self.assertEqual(disks[1].read_bytes()[:65536], b"\x05" * 65536, "what was flushed before")
+
+    def test_a_disk_that_is_full_says_so_and_keeps_what_it_has(self):
+        place = pathlib.Path(self.folder) / "small"
+        place.mkdir()
+        # Memory of 4 MiB under a disk of 16 MiB, in mounts of the target's own.
+        own = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
+        script = f'mount -t tmpfs -o size=4m none "{place}" && truncate -s 16M "{place}/disk" && exec "$0" "$@"'
+        with Target(self.fabric, "--lun", f"{place}/disk", before=[*own, "sh", "-c", script]) as target, self.attached(target.url()) as attached:
+            self.good(attached, "write -P 1 0 1M", "flush")
+            status, output = attached.qemu_io("write -P 2 1M 8M")
+            self.assertIsNotNone(status, "it waits for ever")
+            self.assertIn("No space left on device", output)
+            self.good(attached, "read -P 1 0 1M", "write -P 3 512k 4k", "flush", "read -P 3 512k 4k", "discard 1M 8M", "write -P 4 4M 512k", "read -P 4 4M 512k")
+            [path] = self.status(CLIENT)[0]["paths"]
+            self.assertEqual((path["logins"], path["losses"]), (1, 0), "an error of the disk is none of the path")
+            self.assertEqual(target.stop()[0], 0)
+
+    @contextlib.contextmanager
+    def failing_disk(self, size):
+        """(a disk's path, the file that makes it fail as long as it is there)."""
+        trigger, socket = pathlib.Path(self.folder) / "fails", pathlib.Path(self.folder) / "below"
+        below = subprocess.Popen(["nbdkit", "--exit-with-parent", "--foreground", "--unix", str(socket), "--filter=error", "memory", str(size), "error=EIO",
+                                  "error-rate=100%", f"error-file={trigger}"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                 start_new_session=True)
+        try:
+            self.until(socket.exists, "nbdkit does not listen")
+            with srp.storage_daemon(self.folder, f"nbd+unix:///?socket={socket}", size) as disk:
+                yield disk, trigger
+        finally:
+            weft_clients.end(below)
+
+    @unittest.skipUnless(os.access("/dev/fuse", os.R_OK | os.W_OK), "the disk that fails is a file by FUSE, and there is no /dev/fuse")
+    def test_an_error_of_the_file_below_is_an_error_of_the_command_alone(self):
+        with self.failing_disk(8 << 20) as (disk, trigger), Target(self.fabric, "--lun", disk) as target, self.attached(target.url()) as attached:
+            self.good(attached, "write -P 7 0 64k", "flush")
+            trigger.touch()
+            for command in ("read 1M 4k", "write -P 8 2M 64k", "write -P 9 3M 4k"):
+                status, output = attached.qemu_io(command, *(["flush"] if "write" in command else []))
+                self.assertIsNotNone(status, "it waits for ever")
+                self.assertIn("Input/output error", output, command)
+            trigger.unlink()
+            self.good(attached, "read -P 7 0 64k", "write -P 10 2M 64k", "flush", "read -P 10 2M 64k")
+            [path] = self.status(CLIENT)[0]["paths"]
+            self.assertEqual((path["logins"], path["losses"]), (1, 0), "an error of the disk is none of the path")
+            self.assertEqual(target.stop()[0], 0)
+
+    def test_a_hundred_log_in_at_once_and_leave_nothing(self):
+        with Target(self.fabric, "--lun", "ram:16M") as target:
+            self.result(self.load(target.url(), "--seconds", "1"))  # what a first login makes for all
+            self.until(lambda: not self.process()["targets"][0]["sessions"], "a session stays")
+            before = self.descriptors(target.child.pid)
+            figures, output = self.result(self.load(target.url(), "--sessions", str(MANY), "--depth", "4", "--seconds", "2"))
+            self.assertEqual((figures["sessions"], figures["refused"], figures["lost"], figures["failed"]), (MANY, 0, 0, 0), output)
+            self.assertGreater(figures["commands"], MANY)
+            self.assertLess(figures["login_seconds"], READY_SECONDS)
+            self.until(lambda: not self.process()["targets"][0]["sessions"], "a session stays")
+            self.until(lambda: self.descriptors(target.child.pid) <= before, "descriptors stay")
+            process = self.process()
+            self.assertEqual(process["targets"][0]["logins"], MANY + 3, "the first load, and of either one more, which asks for the size")
+            self.assertGreater(process["srq"]["posted"], process["srq"]["buffers"] * 7 // 8 - 1, "sessions that ended keep buffers")
+            self.assertEqual(target.stop()[0], 0)
+
+    def test_a_target_ends_in_time_under_the_load_of_a_hundred(self):
+        disk = iscsi_attach.empty_disk(self.folder)
+        with Target(self.fabric, "--lun", str(disk)) as target:
+            load = self.load(target.url(), "--sessions", str(MANY), "--depth", "4", "--seconds", "600", "--write", "--fast-fail", "2")
+            self.until(lambda: len(self.process()["targets"][0]["sessions"]) == MANY, "not all log in")
+            self.until(lambda: self.process()["targets"][0]["counters"]["writes"] > 10 * MANY, "nothing is written")
+            start = time.monotonic()
+            status, output = target.stop()
+            self.assertEqual(status, 0, output)
+            self.assertLess(time.monotonic() - start, 10)
+            figures, output = self.result(load)
+            self.assertEqual(figures["sessions"], MANY)
+            self.assertGreaterEqual(figures["lost"], MANY, output)
+
+    def test_many_who_are_not_on_the_list_are_refused_and_leave_nothing(self):
+        with Target(self.fabric, "--lun", "ram:1M", "--allow", INITIATOR) as target:
+            before = None
+            for _ in range(2):
+                with self.assertRaisesRegex(RuntimeError, "refuses the login"):
+                    self.attached(target.url()).__enter__()
+                before = before or self.descriptors(target.child.pid)
+            refused = []
+            threads = [threading.Thread(target=lambda: refused.append(self.refusal(target.url()))) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertTrue(all("refuses the login" in text for text in refused), refused)
+            self.until(lambda: self.descriptors(target.child.pid) <= before, "descriptors stay")
+            with self.attached(target.url(), "--initiator", INITIATOR) as attached:
+                self.good(attached, "read 0 4k")
+            self.assertEqual(target.stop()[0], 0)
+
+    def refusal(self, url):
+        done = subprocess.run([self.fabric.weft, "exec", CLIENT, "--", *namespaces.preloaded([self.fabric.weft, "srp", "load", url])], capture_output=True, text=True,
+                              timeout=SECONDS, check=False, env=self.fabric.environment(), stdin=subprocess.DEVNULL)
+        return done.stderr
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--verbose", action="store_true")
+    arguments, rest = parser.parse_known_args()
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    weft_clients.need_programs("nbdkit", "nbdcopy", "qemu-io", "qemu-storage-daemon", "unshare", "truncate")
+    start = time.monotonic()
+    result = unittest.main(argv=[sys.argv[0], *rest], verbosity=2 if arguments.verbose else 1, exit=False).result
+    print(f"srp_faults: {time.monotonic() - start:.0f} s")
+    return 0 if result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
