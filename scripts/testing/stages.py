@@ -63,6 +63,8 @@ def stages(jobs, long=False):
               client("iser_target"), built, beside=True),
         Stage("srp", "weft srp target and attach on two hosts: nbdcopy and QEMU against the image file, lists of initiators, killed ends and a cut link under load; a file system, with a look at what crosses the link; booting from a unit; Debian's srptools find it, and log in; a unit by two paths whose links are cut; links that lose, disks that fail, a hundred sessions; the commands of the guide",
               client("srp") + client("srp_paths") + client("srp_faults"), built, beside=True),
+        Stage("srp-boot", "a Debian kernel with its root file system on a unit of weft srp target, by weft san-boot in QEMU: a login prompt, a clean end, and the next boot after the target was killed under writes",
+              client("srp_boot"), built, long=True),
         Stage("net", "weft net: ping, TCP, multicast, tcpdump and tshark over ib0 of two hosts, killed processes, the commands of the guide", client("net"), built, beside=True),
         Stage("vnic", "weft vnic and weft em: ping, arping, TCP, tags and a bridge over opa0 of hosts, a manager and agents that are killed, packets that are none, the guide",
               client("vnic"), built, beside=True),
