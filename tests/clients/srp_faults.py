@@ -18,6 +18,7 @@ import threading
 import time
 import unittest
 
+import hot_unplug
 import iscsi_attach
 import namespaces
 import srp
@@ -160,6 +161,21 @@ class Faults(srp.Hosts):
             figures, output = self.result(load)
             self.assertEqual(figures["sessions"], MANY)
             self.assertGreaterEqual(figures["lost"], MANY, output)
+
+    def test_a_host_that_goes_ends_its_target_and_gives_errors(self):
+        """R-SRPT-2: a device that goes."""
+        with weft_clients.Fabric(hot_unplug.roomy_star(self.folder), name=f"srp-gone-{os.getpid()}") as fabric, Target(fabric, "--lun", "ram:1M") as target:
+            command = [fabric.weft, "exec", CLIENT, "--", *namespaces.preloaded([fabric.weft, "srp"])]
+            with iscsi_attach.Attached(self.folder, target.url(), "--fast-fail", "2", command=command, environment=fabric.environment()) as attached:
+                self.good(attached, "write -P 1 0 64k")
+                fabric.run("node", "remove", SERVER, "--force")
+                output, in_time = weft_clients.communicate(target.child, time.monotonic() + READY_SECONDS)
+                self.assertTrue(in_time, output)
+                self.assertEqual(target.child.returncode, 1, output)
+                self.assertIn("weft0 has gone: its sessions have ended", output)
+                status, output = attached.qemu_io("read 0 4k")
+                self.assertIsNotNone(status, "it waits for ever")
+                self.assertIn("Input/output error", output)
 
     def test_many_who_are_not_on_the_list_are_refused_and_leave_nothing(self):
         with Target(self.fabric, "--lun", "ram:1M", "--allow", INITIATOR) as target:

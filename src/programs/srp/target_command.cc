@@ -81,8 +81,8 @@ int run_target(const TargetOptions& options) {
     fmt::print(stderr, "weft-srp: {}\n", configuration.error().reason);
     return iscsi::kWrongUsage;
   }
-  const auto service = TargetService::start(*configuration, options.device, !options.no_srq,
-                                            [options] { return configuration_of(options); });
+  auto service = TargetService::start(*configuration, options.device, !options.no_srq,
+                                      [options] { return configuration_of(options); });
   if (!service) {
     fmt::print(stderr, "weft-srp: {}\n", service.error().reason);
     return iscsi::kFailed;
@@ -94,7 +94,12 @@ int run_target(const TargetOptions& options) {
     fmt::print("listening on {}\n", address);
   }
   std::fflush(stdout);
-  (*service)->run();
+  const auto ended = (*service)->run();
+  service->reset();
+  if (!ended) {
+    fmt::print(stderr, "weft-srp: {}\n", ended.error().reason);
+    return iscsi::kFailed;
+  }
   return 0;
 }
 

@@ -28,6 +28,10 @@ TEST(SrpTargetEvents, ThoseThatChangeAPortRefreshIt) {  // R-SRPT-3
             (std::set{PortActive, LidChange, PKeyChange, SmChange, ClientReregister, GidChange}));
 }
 
+TEST(SrpTargetEvents, OnlyADeviceThatHasGoneEndsTheProgram) {  // R-SRPT-2
+  EXPECT_EQ(events_of(TargetEventAction::Leave), std::set{DeviceFatal});
+}
+
 TEST(SrpTargetEvents, OfAQpEstablishOrCloseItsChannel) {  // R-SRPT-3
   EXPECT_EQ(events_of(TargetEventAction::Establish), std::set{CommunicationEstablished});
   EXPECT_EQ(events_of(TargetEventAction::Close),

@@ -191,6 +191,7 @@ void TargetLink::handle_qp_event(const core::Event& event, void* link) {
     case TargetEventAction::Ignore:
     case TargetEventAction::RefreshPort:
     case TargetEventAction::Report:
+    case TargetEventAction::Leave:
       break;  // of no QP
   }
 }

@@ -191,6 +191,11 @@ void TargetService::handle_device_event(const core::Event& event) {
                                fmt::format("{}: asynchronous event {}", host_->device().name(),
                                            static_cast<unsigned>(event.type)));
       break;
+    case TargetEventAction::Leave:
+      end_ = fail(ErrorCode::NoSuchDevice, "{} has gone: its sessions have ended",
+                  host_->device().name());
+      loop_.stop();  // as at a signal
+      break;
     case TargetEventAction::Ignore:
     case TargetEventAction::Establish:
     case TargetEventAction::Close:
@@ -406,7 +411,10 @@ std::vector<wire::SrpPortId> TargetService::targets() const {
   return ids;
 }
 
-void TargetService::run() { loop_.run(); }
+Result<void> TargetService::run() {
+  loop_.run();
+  return end_;
+}
 
 void TargetService::await_signal() {
   signals_.async_wait([this](const std::error_code& error, int signal) {

@@ -49,8 +49,8 @@ class TargetService final : private core::RdmaCmHandler {
   /// As they were configured, with the ports that they have.
   [[nodiscard]] const std::vector<std::string>& addresses() const { return addresses_; }
   [[nodiscard]] std::vector<wire::SrpPortId> targets() const;
-  /// Until SIGTERM or SIGINT.
-  void run();
+  /// Until SIGTERM or SIGINT; NoSuchDevice: until the device has gone.
+  Result<void> run();
 
  private:
   static constexpr unsigned kWorkers = 4;  // policy
@@ -121,6 +121,7 @@ class TargetService final : private core::RdmaCmHandler {
   std::unique_ptr<DeviceManagement> management_;
   std::unique_ptr<DeviceEvents> device_events_;
   std::unique_ptr<StatusSocket> status_;
+  Result<void> end_;  // of run()
   StartSequence sequence_{[this](StartStep step) { end(step); }};
 };
 
