@@ -19,6 +19,7 @@ import bench_placed  # noqa: E402
 import bench_resolver  # noqa: E402
 import bench_rows  # noqa: E402
 import bench_runs  # noqa: E402
+import bench_storage  # noqa: E402
 import bench_ways  # noqa: E402
 import weft_clients  # noqa: E402
 
@@ -120,6 +121,33 @@ class Kernel(unittest.TestCase):
         for spoilt in ([], [whole | {"value": 0}], [whole | {"peer_value": 0}]):
             with self.assertRaises(bench_rows.Unreadable):
                 bench_kernel.parse(json.dumps(spoilt))
+
+
+class Storage(unittest.TestCase):
+    FOUND = {"SRP, 4 KiB random reads, 32 at a time": ("/s", "tgt over iSER", [(300.0, 100.0), (100.0, 100.0), (200.0, 50.0)]),
+             "SRP, one 4 KiB read": ("us", "tgt over iSER", [(20.0, 40.0)]), "SRP, CPU time of a 4 KiB read's initiator": ("us", None, [(3.0, None)])}
+
+    def test_ratios_are_of_medians_and_the_best_of_a_time_is_the_least(self):
+        rows = {row["name"]: row for row in bench_storage.rows(self.FOUND)}
+        row = rows["storage: SRP, 4 KiB random reads, 32 at a time"]
+        self.assertEqual((row["value"], row["peer_value"], row["ratio"], row["best"], row["runs"]), (200.0, 100.0, 2.0, 300.0, 3))
+        self.assertEqual(rows["storage: SRP, one 4 KiB read"]["ratio"], 0.5)
+        text = "\n".join(bench_storage.lines(self.FOUND))
+        self.assertRegex(text, r"32 at a time +200\.0 /s +2\.00 times 100\.0 /s of tgt over iSER \(asked: 3\.0\)")
+        self.assertRegex(text, r"(?m)^SRP, CPU time of a 4 KiB read's initiator +3\.0 us *$")
+        self.assertEqual(bench_storage.lines({}), [])
+
+    def test_what_programs_print_is_read_or_refused(self):
+        self.assertEqual(bench_storage.parse_iscsi_perf("iops average 10 \rlba 5, iops current 7, iops average 1234 (5 MB/s)\n"), 1234.0)
+        load = {"failed": 0, "lost": 0, "commands": 5}
+        self.assertEqual(bench_storage.parse_load(json.dumps(load)), load)
+        job = {"error": 0, "read": {"total_ios": 4, "iops": 2.0, "bw_bytes": 1 << 21}}
+        self.assertEqual(bench_storage.parse_fio("note\n" + json.dumps({"jobs": [job]})), (2.0, 2.0))
+        for refused in (lambda: bench_storage.parse_iscsi_perf("none"), lambda: bench_storage.parse_iscsi_perf("iops average 0"),
+                        lambda: bench_storage.parse_load(json.dumps(load | {"failed": 1})), lambda: bench_storage.parse_load(json.dumps(load | {"commands": 0})),
+                        lambda: bench_storage.parse_fio(json.dumps({"jobs": [job | {"error": 5}]}))):
+            with self.assertRaises(bench_rows.Unreadable):
+                refused()
 
 
 class Parsing(unittest.TestCase):
