@@ -52,15 +52,15 @@ OF_TGT = "tgt's "
 class Target:
     """`weft iser target` on a host, by both transports, until the end of a with block."""
 
-    def __init__(self, fabric, *arguments, tcp_port=None):
-        self.fabric = fabric
+    def __init__(self, fabric, *arguments, tcp_port=None, name=NAME):
+        self.fabric, self.name = fabric, name
         self.tcp_port = tcp_port or weft_clients.Ports().take()
         self.address = weft_clients.address_of(SERVER)
         self.arguments = arguments or ("--lun", DISK)
 
     def __enter__(self):
         self.child = self.fabric.start(SERVER, [self.fabric.weft, "iser", "target", "--portal", f"iser:{self.address}:{PORT}",
-                                                "--portal", f"{self.address}:{self.tcp_port}", "--target", NAME, *self.arguments])
+                                                "--portal", f"{self.address}:{self.tcp_port}", *(["--target", self.name] if self.name else []), *self.arguments])
         lines = [self.child.stdout.readline() for _ in range(2)]
         if lines != [f"listening on iser:{self.address}:{PORT}\n", f"listening on {self.address}:{self.tcp_port}\n"]:
             weft_clients.end(self.child)
