@@ -186,6 +186,50 @@ TEST(TargetRecovery, KeepsTasksOfALostConnectionForAnother) {  // RFC 7143 §7.2
   EXPECT_EQ(second.next<ScsiResponse>().status, 0);
 }
 
+TEST(TargetRecovery, ATaskThatEndsWithoutAConnectionIsAnsweredWholeByTheNext) {
+  Fixture fixture;
+  Connection first{fixture};
+  const auto leading = first.login(kLevel2);
+  first.clear_attention();
+  Connection second{fixture};
+  second.cid = 2;
+  second.login({}, leading.tsih);
+  fixture.gate.holds = true;
+  const auto read = first.command(false, 0, 2);
+  first.send(read);
+  first.lose();
+  ASSERT_TRUE(fixture.gate.release()) << "the disk has it still";
+  fixture.server.handle_completions(second.now);
+  EXPECT_TRUE(second.is_quiet());
+  EXPECT_EQ(reassign(second, read.initiator_task_tag), TaskManagementOutcome::Complete);
+  std::vector<std::byte> data;
+  EXPECT_TRUE(second.next<DataIn>(&data).has_status);
+  EXPECT_EQ(data.size(), 1024U);
+  EXPECT_TRUE(second.is_quiet());
+}
+
+// Nobody will ask for it any more, so what the disk still has of it is aborted, and no answer
+// comes.
+TEST(TargetRecovery, ATaskThatTheDiskExecutesIsAbortedWhenNobodyReassignsIt) {
+  Fixture fixture;
+  Connection first{fixture};
+  const auto leading = first.login(kLevel2);
+  first.clear_attention();
+  Connection second{fixture};
+  second.cid = 2;
+  second.login({}, leading.tsih);
+  fixture.gate.holds = true;
+  const auto read = first.command(false, 0, 1);
+  first.send(read);
+  first.lose();
+  second.now = Instant{Duration::seconds(22)};
+  fixture.server.handle_timeout(second.now);
+  EXPECT_EQ(reassign(second, read.initiator_task_tag), TaskManagementOutcome::TaskDoesNotExist);
+  ASSERT_TRUE(fixture.gate.release());
+  fixture.server.handle_completions(second.now);
+  EXPECT_TRUE(second.is_quiet());
+}
+
 TEST(TargetRecovery, EndsTasksThatNobodyReassignsInTime) {
   Fixture fixture;
   Connection first{fixture};

@@ -19,6 +19,7 @@
 #include "iscsi/text.h"
 #include "scsi/ram_device.h"
 #include "scsi/target.h"
+#include "scsi/testing/bench_target.h"
 #include "wire/iscsi/data.h"
 #include "wire/iscsi/login.h"
 #include "wire/iscsi/scsi_command.h"
@@ -64,10 +65,11 @@ class Fixture final : public ServerEnvironment {
             {.bytes = kDiskBytes,
              .block_bytes = 512,
              .keeps_protection = protection != scsi::ProtectionType::None})),
+        gate(*disk, disk->geometry()),
         server(options, *this) {
     const scsi::PortOptions port{.id = scsi::PortId{1}, .protocol = 5, .designator = {}};
     EXPECT_TRUE(scsi.add_port(port).has_value());
-    EXPECT_TRUE(scsi.add_unit({.lun = scsi::Lun{0}, .protection = protection}, *disk).has_value());
+    EXPECT_TRUE(scsi.add_unit({.lun = scsi::Lun{0}, .protection = protection}, gate).has_value());
     node.name = kTargetName;
     node.scsi = &scsi;
     EXPECT_TRUE(server.add_node(node).has_value());
@@ -78,6 +80,7 @@ class Fixture final : public ServerEnvironment {
   [[nodiscard]] ChapLibrary& chap_library() override { return chap; }
 
   std::unique_ptr<scsi::RamDevice> disk;
+  scsi::testing::HeldDevice gate;  // before the disk; it holds nothing unless told
   FakeChapLibrary chap;
   scsi::Target scsi;
   NodeOptions node;
