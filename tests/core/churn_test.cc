@@ -460,6 +460,9 @@ void pin_and_page_memory(World& world, Random& random) {
 
 /// The process's own, of whose changes the operating system tells where it may.
 void page_own_memory(World& world, Random& random) {
+  if (!random.chance(1, 8)) {  // while one thread changes memory the others' faults wait
+    return;
+  }
   const std::size_t length = (1 + random.below(8)) * world.own.page_size();
   void* const memory =
       mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <bit>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -271,21 +273,18 @@ TEST_P(OdpPaging, HasNoFaultWhereAdviceHasBroughtPagesIn) {
 
 /// Real page faults: the program touches what a change has taken away.
 TEST_P(OdpPaging, ServesFaultsOfTheProgram) {
-  if (GetParam() == Paging::Told) {
-    GTEST_SKIP() << "the operating system serves them by itself";
-  }
   const Mr& region = region_of(span_, kPages * page_size());
   ASSERT_EQ(write(page(7), region), verbs::WcStatus::Success);
   change(page(7), page(8), [&] { madvise(page(7), page_size(), MADV_DONTNEED); });
   const std::uint64_t before = memory_.faults();
   *page(7) = 'x';
-  EXPECT_EQ(memory_.faults(), before + 1);
+  EXPECT_EQ(memory_.faults(), before + (GetParam() == Paging::Told ? 0 : 1));
   EXPECT_EQ(read(page(7), region), 'x');
   change(page(7), page(8), [&] { madvise(page(7), page_size(), MADV_DONTNEED); });
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);
   const ssize_t written = ::write(ends[1], page(7), 1);
-  if (GetParam() == Paging::AllFaults) {
+  if (GetParam() != Paging::ProgramFaults) {
     EXPECT_EQ(written, 1) << std::strerror(errno);
   } else {
     EXPECT_EQ(written, -1);
@@ -305,14 +304,17 @@ TEST_P(OdpPaging, EndsWhileAnotherThreadChangesThePages) {
       if (GetParam() == Paging::Told) {
         memory_.invalidate(number(page(2 * i)), number(page(2 * i + 2)));
       }
-      EXPECT_EQ(map_memory(page_size(), page(2 * i)), page(2 * i));
+      // Not by libc, of which the thread sanitizer takes a mapping for a write to its memory.
+      EXPECT_EQ(syscall(SYS_mmap, page(2 * i), page_size(), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                std::bit_cast<std::intptr_t>(page(2 * i)));
       EXPECT_EQ(madvise(page(2 * i + 1), page_size(), MADV_DONTNEED), 0);
       ++changes;
-      std::this_thread::sleep_for(100us);  // no page is filled while one of them is made
+      std::this_thread::sleep_for(1ms);  // no page is filled while one of them is made
     }
   }};
   const auto bytes = static_cast<std::uint32_t>(kPages * page_size());
-  for (int round = 0; (round < 50 || changes < 50) && !HasFailure(); ++round) {
+  for (int round = 0; (round < 20 || changes < 20) && !HasFailure(); ++round) {
     EXPECT_EQ(write(span_, region, std::min<std::uint32_t>(bytes, 1U << 16)),
               verbs::WcStatus::Success);
     EXPECT_EQ(transfer(verbs::WrOpcode::RdmaRead, span_, region), verbs::WcStatus::Success);

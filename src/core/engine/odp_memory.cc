@@ -61,24 +61,34 @@ void OdpMemory::take_away(OdpUmem& part, std::uint64_t first, std::uint64_t last
   }
 }
 
+/// All at once, or page by page where memory changes meanwhile: a page that goes again before the
+/// transfer is there is brought in by the access itself, as any of the process's.
 bool OdpMemory::map(OdpUmem& part, std::uint64_t address, std::uint64_t length,
                     std::uint64_t access) {
-  constexpr int kMostTries = 1'000;  // policy: while memory changes again and again
   if (part.is_mapped(address, length, access)) {
     return true;
   }
   faults_.fetch_add(1, std::memory_order_relaxed);
-  for (int tries = 0; tries < kMostTries; ++tries) {
-    const std::uint64_t sequence = part.sequence();
-    const auto mapped = part.map_dma_pages(address, length, access, sequence);
-    if (mapped && part.is_mapped(address, length, access)) {
-      return true;
-    }
-    if (!mapped && mapped.error().code != ErrorCode::TryAgain) {
+  constexpr int kMostTries = 1'000;  // policy: while memory changes again and again
+  const std::uint64_t page = space_.page_size();
+  const std::uint64_t last = address + length;
+  std::uint64_t most = length;
+  int tries = 0;
+  while (address < last) {
+    const std::uint64_t bytes = std::min(most, last - address);
+    const std::uint64_t pages = (address + bytes + page - 1) / page - address / page;
+    const auto mapped = part.map_dma_pages(address, bytes, access, part.sequence());
+    if (mapped && *mapped == pages) {
+      address += bytes;
+    } else if (!mapped && mapped.error().code == ErrorCode::TryAgain && ++tries < kMostTries) {
+      most = page - address % page;
+      continue;
+    } else {
       return false;
     }
+    most = most == length ? most : page;
   }
-  return false;
+  return true;
 }
 
 bool OdpMemory::fault_in(std::span<std::byte> range, bool for_writing) {
