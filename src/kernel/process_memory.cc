@@ -134,17 +134,22 @@ void ProcessMemory::take(const os::MemoryMessage& change) {
 }
 
 /// Makes pages present. What notifiers are of is watched, also where it was: it may have been
-/// mapped anew meanwhile. A system call may not fault in what is watched, so it is filled first; it
-/// may go again, or be mapped anew, between any two of these steps.
+/// mapped anew meanwhile. What is watched is filled, since a system call may not fault it in, or
+/// must wait for the thread that serves faults. It may go again, or be mapped anew, between any two
+/// of these steps.
 Result<void> ProcessMemory::bring_in(std::uint64_t start, std::uint64_t bytes, bool for_writing) {
   constexpr int kMostTries = 50;  // policy: while another thread changes it
   PageEvents* const heard = events();
-  const bool is_watched = heard != nullptr && is_heard({start, start + bytes});
+  if (heard == nullptr) {
+    return os::populate(start, bytes, for_writing);
+  }
+  const bool is_watched = is_heard({start, start + bytes});
   Result<void> there;
   for (int tries = 0; tries < kMostTries; ++tries) {
     const bool can_watch = is_watched && watch_pages(*heard, {start, start + bytes});
+    const bool is_filled = heard->fill(start, bytes);
     there = os::populate(start, bytes, for_writing);
-    if (there || heard == nullptr || (!heard->fill(start, bytes) && !can_watch)) {
+    if (there || (!is_filled && !can_watch)) {
       break;
     }
   }
