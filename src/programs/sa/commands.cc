@@ -4,11 +4,14 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/ip_address.h"
@@ -63,10 +66,25 @@ constexpr Duration kSaPatience = Duration::seconds(10);  // policy
   }
 }
 
-/// Asks for a table, and prints a record a line. `begin` is given the handler.
+/// As a node describes itself: text as far as the first zero.
+[[nodiscard]] std::string description_of(const wire::NodeRecord& record) {
+  std::string text;
+  for (const std::byte octet : record.node_description.text) {
+    const char letter = static_cast<char>(octet);
+    if (letter == '\0') {
+      break;
+    }
+    text += letter >= ' ' && letter <= '~' ? letter : '?';
+  }
+  return text;
+}
+
+/// Asks for a table, and prints a record a line. `begin` is given the handler. With `is_wanted`
+/// those alone, of which there has to be one.
 template <wire::WireType Record>
 [[nodiscard]] int print_table(
-    const std::function<Result<QueryId>(SaClient&, sa::RecordsHandler<Record>)>& begin) {
+    const std::function<Result<QueryId>(SaClient&, sa::RecordsHandler<Record>)>& begin,
+    const std::function<bool(const Record&)>& is_wanted = {}) {
   const auto access = SaAccess::open();
   if (!access) {
     return print_error(access.error().reason);
@@ -85,10 +103,17 @@ template <wire::WireType Record>
     return print_error(answer->error().is_no_records() ? "SA has no such record"
                                                        : answer->error().reason);
   }
+  std::size_t printed = 0;
   for (const Record& record : **answer) {
-    fmt::print("{}\n", wire::to_text(record));
+    if (!is_wanted || is_wanted(record)) {
+      fmt::print("{}\n", wire::to_text(record));
+      ++printed;
+    }
   }
-  fmt::print("from SA: {} records\n", (*answer)->size());
+  if (printed == 0 && is_wanted) {
+    return print_error("SA has no such record");
+  }
+  fmt::print("from SA: {} records\n", printed);
   return 0;
 }
 
@@ -182,6 +207,38 @@ int find_services(const std::string& name) {
             SaClient::Kind::GetTable, wanted,
             name.empty() ? 0 : wire::kComponent<wire::ServiceRecord, "ServiceName">, {},
             std::move(handler), os::now());
+      });
+}
+
+int find_nodes(const std::string& wanted) {
+  // A number is a LID, which SA selects by; 0x... a GUID; all else a name.
+  std::uint64_t number = 0;
+  const bool is_hex = wanted.starts_with("0x");
+  const char* const end = wanted.data() + wanted.size();
+  const auto read =
+      std::from_chars(wanted.data() + (is_hex ? 2 : 0), end, number, is_hex ? 16 : 10);
+  const bool is_number = !wanted.empty() && read.ec == std::errc{} && read.ptr == end;
+  const bool is_lid = is_number && !is_hex;
+  if (is_lid && (number == 0 || number > 0xFFFF)) {
+    return print_error("a LID is from 1 to 65535; a GUID is written as 0x0002c90300001234 is");
+  }
+  const wire::NodeRecord asked{.lid = Lid{is_lid ? static_cast<std::uint32_t>(number) : 0}};
+  return print_table<wire::NodeRecord>(
+      [&](SaClient& client, sa::RecordsHandler<wire::NodeRecord> handler) {
+        return client.get_nodes(SaClient::Kind::GetTable, asked,
+                                is_lid ? wire::kComponent<wire::NodeRecord, "LID"> : 0, {},
+                                std::move(handler), os::now());
+      },
+      wanted.empty() ? std::function<bool(const wire::NodeRecord&)>{}
+                     : [&](const wire::NodeRecord& record) {
+        if (is_lid) {
+          return true;
+        }
+        const std::string description = description_of(record);
+        return is_number ? record.node_info.node_guid == Guid{number} ||
+                               record.node_info.port_guid == Guid{number}
+                         : description == wanted ||
+                               description.substr(0, description.find(' ')) == wanted;
       });
 }
 

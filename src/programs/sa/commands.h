@@ -19,6 +19,9 @@ struct PathOptions {
 [[nodiscard]] int find_path(const PathOptions& options);
 /// Services with this name; empty: all.
 [[nodiscard]] int find_services(const std::string& name);
+/// Nodes with this LID, GUID (of the node or of a port, 0x...) or name (the first word of its
+/// description); empty: all.
+[[nodiscard]] int find_nodes(const std::string& wanted);
 /// Members of this group; empty: of all.
 [[nodiscard]] int find_members(const std::string& mgid);
 

@@ -12,7 +12,7 @@ constexpr int kWrongUsage = 2;
 
 int main(int count, char** arguments) {
   namespace sa_tool = weft::programs::sa_tool;
-  CLI::App app{"Asks for paths, services and groups, and says who has answered."};
+  CLI::App app{"Asks for paths, services, groups and nodes, and says who has answered."};
   app.name("weft sa");
   app.require_subcommand(1);
   app.footer("Try:  weft up star 4;  weft sa mcast --host h1;  weft sa path --host h1 GID");
@@ -37,6 +37,9 @@ int main(int count, char** arguments) {
   paths->add_flag("--no-resolver", skips_resolver, "SA only");
   auto* const services = add("service", "Services that are registered");
   services->add_option("service", wanted, "Name of the service");
+  auto* const nodes = add("node", "Nodes of the subnet");
+  nodes->add_option("node", wanted,
+                    "Its name, its LID, or a GUID of it or of a port of it (0x...)");
   add("mcast", "Members of multicast groups")->add_option("group", wanted, "MGID");
   try {
     app.parse(count, arguments);
@@ -53,6 +56,9 @@ int main(int count, char** arguments) {
   }
   if (*services) {
     return sa_tool::find_services(wanted);
+  }
+  if (*nodes) {
+    return sa_tool::find_nodes(wanted);
   }
   return sa_tool::find_members(wanted);
 }
