@@ -53,6 +53,14 @@ SaAccess::SaAccess(ibv_context& context, SaPort mads)
 
 SaAccess::~SaAccess() { ibv_close_device(context_); }
 
+bool SaAccess::watch_gids(sa::GidHandler handler) {
+  if (!mads_.take_reports()) {
+    return false;
+  }
+  client_.watch_gids(std::move(handler));
+  return true;
+}
+
 Result<void> SaAccess::follow_port(Instant now) {
   auto port = port_attributes(*context_, kPort);
   if (!port) {

@@ -39,6 +39,10 @@ class SaAccess {
     return std::min(client_.deadline(), interface_.deadline());
   }
 
+  /// As SaClient::watch_gids(). False: another program of this host receives SA's reports, so that
+  /// paths are forgotten by age and by changes() alone.
+  bool watch_gids(sa::GidHandler handler);
+
   /// How often what SA said before may have become wrong: another subnet manager, or one that asks
   /// to register again, another LID, GID or partition.
   [[nodiscard]] std::uint64_t changes() const { return changes_; }

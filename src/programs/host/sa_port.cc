@@ -4,6 +4,7 @@
 #include <infiniband/umad.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <span>
@@ -20,6 +21,7 @@ namespace {
 // and how many requests may be open.
 constexpr int kTimeoutMs = 2'000;
 constexpr std::size_t kMostSent = 4'096;
+constexpr std::size_t kMethodWords = 128 / (8 * sizeof(long));  // umad_register(3)
 
 [[nodiscard]] wire::MadHeader header_of(const mad::MadBytes& mad) {
   return wire::unpack<wire::MadHeader>(ByteSpan{mad}.first<wire::kSizeOf<wire::MadHeader>>());
@@ -53,6 +55,7 @@ Result<SaPort> SaPort::open(const std::string& device, std::uint8_t port) {
 SaPort::SaPort(SaPort&& other) noexcept
     : port_(std::exchange(other.port_, -1)),
       agent_(other.agent_),
+      report_agent_(other.report_agent_),
       sent_(std::move(other.sent_)),
       buffer_(std::move(other.buffer_)) {}
 
@@ -62,21 +65,33 @@ SaPort::~SaPort() {
   }
 }
 
+bool SaPort::take_reports() {
+  std::array<long, kMethodWords> methods{};
+  methods.front() = 1L << std::to_underlying(wire::MadMethod::Report);
+  report_agent_ = umad_register(port_, static_cast<int>(wire::ManagementClass::SubnAdm),
+                                wire::kSaClassVersion, 0, methods.data());
+  return report_agent_ >= 0;
+}
+
 int SaPort::fd() const { return umad_get_fd(port_); }
 
 void SaPort::send(const mad::MadPacket& packet) {
   const wire::MadHeader header = header_of(packet.bytes);
-  if (sent_.size() >= kMostSent) {
-    sent_.erase(sent_.begin());  // the oldest, whose answer is then not taken
+  const bool is_answer = wire::is_response(header.method);  // to a report
+  if (!is_answer) {
+    if (sent_.size() >= kMostSent) {
+      sent_.erase(sent_.begin());  // the oldest, whose answer is then not taken
+    }
+    sent_[static_cast<std::uint32_t>(header.transaction_id)] = header.transaction_id;
   }
-  sent_[static_cast<std::uint32_t>(header.transaction_id)] = header.transaction_id;
   std::ranges::fill(buffer_, std::byte{});
   void* const mad = buffer_.data();
   umad_set_addr(mad, static_cast<int>(packet.address.lid.value()),
                 static_cast<int>(packet.address.qp.value()), packet.address.sl.value(),
                 static_cast<int>(packet.address.qkey.value()));
   copy_bytes(std::span{buffer_}.subspan(umad_size()), packet.bytes);
-  umad_send(port_, agent_, mad, wire::kMadBytes, kTimeoutMs, 0);
+  umad_send(port_, is_answer ? report_agent_ : agent_, mad, wire::kMadBytes,
+            is_answer ? 0 : kTimeoutMs, 0);
 }
 
 Result<std::optional<mad::MadPacket>> SaPort::receive() {
@@ -97,7 +112,8 @@ Result<std::optional<mad::MadPacket>> SaPort::receive() {
   copy_bytes(packet.bytes, ByteSpan{buffer_}.subspan(umad_size(), wire::kMadBytes));
   wire::MadHeader header = header_of(packet.bytes);
   const auto known = sent_.find(static_cast<std::uint32_t>(header.transaction_id));
-  if (known != sent_.end()) {  // and stays: an answer may have many segments (RMPP)
+  if (known != sent_.end() &&
+      wire::is_response(header.method)) {  // and stays: an answer may have many segments (RMPP)
     header.transaction_id = known->second;
     set_header(packet.bytes, header);
   }

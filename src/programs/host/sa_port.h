@@ -20,10 +20,13 @@ class SaPort {
   SaPort& operator=(SaPort&&) = delete;
   ~SaPort();
 
+  /// Also receives SA's reports from now on. False: another program of this host does.
+  bool take_reports();
+
   [[nodiscard]] int fd() const;
   /// What cannot be sent is lost, as a MAD may be.
   void send(const mad::MadPacket& packet);
-  /// The next answer; none: there is none now. Io: the port is gone.
+  /// The next answer or report; none: there is none now. Io: the port is gone.
   [[nodiscard]] Result<std::optional<mad::MadPacket>> receive();
 
  private:
@@ -31,6 +34,7 @@ class SaPort {
 
   int port_{-1};
   int agent_{-1};
+  int report_agent_{-1};  // none: not asked for, or another program's
   /// The upper half of a TID is the agent's, and every port has agents of its own: what this
   /// process gave is put back in answers, by the lower half.
   std::map<std::uint32_t, std::uint64_t> sent_;

@@ -23,7 +23,7 @@ using weft::resolver::SaQuestion;
 namespace {
 
 // Policy.
-constexpr int kDatagramsOfTurn = 256;
+constexpr std::size_t kDatagramsOfTurn = 256;
 constexpr std::uint32_t kRoom = 4U << 20;
 constexpr std::size_t kDatagramBytes = 16'384;
 
@@ -44,6 +44,7 @@ struct NamedCounter {
       {"no_data",       counters.no_data      },
       {"malformed",     counters.malformed    },
       {"invalidations", counters.invalidations},
+      {"gids",          counters.gids         },
   };
 }
 
@@ -58,6 +59,11 @@ Service::Service(const ServiceOptions& options, os::NetlinkSocket netlink, Contr
       changes_seen_(sa_->changes()) {
   netlink_.set_room(kRoom);
   resolver_.preload(options.preload);
+  hears_gids_ = sa_->watch_gids([this](const Gid& gid, bool is_in_service, Instant) {
+    resolver_.invalidate_to(gid);
+    control_.push(fmt::format(R"({{"event": "gid", "gid": "{}", "in_service": {}}})",
+                              wire::address_text(gid.octets()), is_in_service));
+  });
   if (options.kernel_timeout_ms != 0) {
     resolver_.set_kernel_timeout(options.kernel_timeout_ms);
     flush_all();
@@ -208,19 +214,22 @@ Result<void> Service::work(Instant now) {
 
 /// True: there may be more.
 Result<bool> Service::take_netlink(Instant now) {
-  for (int turn = 0; turn < kDatagramsOfTurn; ++turn) {
-    const auto received = netlink_.receive();
+  for (std::size_t taken = 0; taken < kDatagramsOfTurn;) {
+    const auto received = netlink_.receive_many();
     if (!received) {
       return std::unexpected(received.error());
     }
-    if (!*received) {
+    for (const os::NetlinkSocket::Received& each : *received) {
+      if (each.is_overrun) {
+        ++overruns_;  // who asked gets no answer in time, and asks SA
+      } else {
+        resolver_.handle_datagram(each.port, each.bytes, now);
+      }
+    }
+    if (received->empty()) {
       return false;
     }
-    if ((*received)->is_overrun) {
-      ++overruns_;  // who asked gets no answer in time, and asks SA
-      continue;
-    }
-    resolver_.handle_datagram((*received)->port, (*received)->bytes, now);
+    taken += received->size();
   }
   return true;
 }
@@ -238,6 +247,7 @@ std::string Service::answer(std::string_view line) const {
   counters.push_back({"questions", resolver_.questions()});
   counters.push_back({"overruns", overruns_});
   counters.push_back({"watchers", control_.watchers()});
+  counters.push_back({"hears_gids", hears_gids_ ? 1U : 0U});
   std::string out;
   for (const NamedCounter& counter : counters) {
     out += is_json

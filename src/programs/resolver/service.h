@@ -62,6 +62,7 @@ class Service final : public weft::resolver::ResolverServices {
   std::uint64_t overruns_{};
   std::map<std::uint32_t, std::vector<std::byte>> answers_;  // of this turn, by who asked
   bool has_more_{};
+  bool hears_gids_{};  // of SA; otherwise another program of this host has its reports
 };
 
 }  // namespace weft::programs::resolver
