@@ -2,7 +2,9 @@
 
 // A netlink socket (netlink(7)) that does not block. Any one thread.
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -32,22 +34,32 @@ class NetlinkSocket {
   /// To the socket with that address, 0 is the kernel; and to the group, unless it is 0.
   [[nodiscard]] Result<void> send(std::uint32_t port, std::uint32_t group, ByteSpan datagram);
 
+  /// Datagrams to the socket with that address, in few calls of the system. Fails if not all of
+  /// them were sent; those before the first that was not have been.
+  [[nodiscard]] Result<void> send_many(std::uint32_t port,
+                                       std::span<const std::vector<std::byte>> datagrams);
+
   struct Received {
     bool is_overrun{};     ///< no datagram: some that were sent here are lost
     std::uint32_t port{};  ///< of the sender; 0: the kernel
-    ByteSpan bytes{};      ///< until the next receive()
+    ByteSpan bytes{};      ///< until the next receive() or receive_many()
   };
   /// None: nothing waits.
   [[nodiscard]] Result<std::optional<Received>> receive();
+  /// As many as wait, up to kTogether.
+  [[nodiscard]] Result<std::span<const Received>> receive_many();
+  static constexpr std::size_t kTogether = 64;  // policy
 
  private:
-  explicit NetlinkSocket(UniqueFd fd) : fd_(std::move(fd)), buffer_(kMostOctets) {}
+  explicit NetlinkSocket(UniqueFd fd);
 
   static constexpr std::size_t kMostOctets = 65'536;
 
   UniqueFd fd_;
   std::uint32_t port_{};
-  std::vector<std::byte> buffer_;
+  std::unique_ptr<std::byte[]> buffer_;  // of one, or of kTogether; not touched until it is used
+  bool has_room_for_many_{};
+  std::vector<Received> received_;
 };
 
 }  // namespace weft::os

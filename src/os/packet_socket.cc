@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -90,6 +91,39 @@ Result<void> PacketSocket::send(ByteSpan packet, std::span<const int> descriptor
                 std::strerror(errno));
   }
   return {};
+}
+
+Result<std::size_t> PacketSocket::send_many(std::span<const Parts> packets) const {
+  constexpr std::size_t kMost = 64;  // of one call of the system
+  std::array<std::array<iovec, 2>, kMost> parts;
+  std::array<mmsghdr, kMost> headers{};
+  std::size_t sent = 0;
+  while (sent < packets.size()) {
+    const auto turn = packets.subspan(sent, std::min(kMost, packets.size() - sent));
+    for (std::size_t i = 0; i < turn.size(); ++i) {
+      for (std::size_t part = 0; part < turn[i].size(); ++part) {
+        parts[i][part] = {.iov_base = const_cast<std::byte*>(turn[i][part].data()),
+                          .iov_len = turn[i][part].size()};
+      }
+      headers[i].msg_hdr.msg_iov = parts[i].data();
+      headers[i].msg_hdr.msg_iovlen = parts[i].size();
+    }
+    const int done = sendmmsg(fd_.get(), headers.data(), static_cast<unsigned>(turn.size()),
+                              MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (done < 0 && errno == EINTR) {
+      continue;
+    }
+    if (done < 0 && sent == 0) {
+      const bool full = errno == EAGAIN || errno == EWOULDBLOCK;
+      return fail(full ? ErrorCode::TryAgain : ErrorCode::Refused, "packet not sent: {}",
+                  std::strerror(errno));
+    }
+    sent += static_cast<std::size_t>(std::max(done, 0));
+    if (done < static_cast<int>(turn.size())) {
+      break;
+    }
+  }
+  return sent;
 }
 
 Result<ReceivedPacket> PacketSocket::receive(MutableByteSpan room) const {

@@ -3,6 +3,7 @@
 // Packets with descriptors over AF_UNIX SOCK_SEQPACKET. What the bytes mean is their users'
 // business: they are foreign.
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -39,6 +40,11 @@ class PacketSocket {
 
   /// TryAgain: the peer's buffer is full, nothing was sent. Refused: the peer is gone.
   [[nodiscard]] Result<void> send(ByteSpan packet, std::span<const int> descriptors) const;
+
+  /// Several packets of two parts each, without descriptors: returns how many were sent, as many as
+  /// the peer's buffer had room for. TryAgain: none. Refused: the peer is gone.
+  using Parts = std::array<ByteSpan, 2>;
+  [[nodiscard]] Result<std::size_t> send_many(std::span<const Parts> packets) const;
 
   /// TryAgain: there is none. Refused: the peer is gone. Io: it was longer than `room` or had too
   /// many descriptors, and is lost.
