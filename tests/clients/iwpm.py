@@ -13,6 +13,8 @@ import os
 import pathlib
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -28,7 +30,8 @@ READY_SECONDS = 20               # policy
 LISTENER, CONNECTING, TRIED = 5000, 6000, 7000
 UDP_PORT = 3935
 MAPPED = re.compile(r"\S+ mapped to \S+:(\d+)(?:, \S+ to \S+:(\d+))?")
-FORM = ["64", "48", "48"]        # octets of request, accept and acknowledgement (../interop's captures of siw with iwpmd)
+# Request, accept and acknowledgement, as captures of the siw driver with Debian's iwpmd have them: octets, and the first of them, type and version.
+FORM = [(64, 0x04), (48, 0x14), (48, 0x24)]
 
 
 def address(host, port):
@@ -94,17 +97,31 @@ class PortMapper(unittest.TestCase):
         eventually(lambda: "listening on" in child.stdout.readline() or child.poll() is not None, "tcpdump does not begin")
         return child, file
 
-    def lengths(self, captured, wanted):
-        """Octets of the messages, in the order in which they crossed."""
+    def messages(self, captured, wanted):
+        """The daemons' messages, in the order in which they crossed."""
         child, file = captured
 
         def read():
-            done = subprocess.run(["tshark", "-r", str(file), "-T", "fields", "-e", "udp.length"], capture_output=True, text=True, timeout=SECONDS)
-            found = [str(int(line) - 8) for line in done.stdout.split()]
+            done = subprocess.run(["tshark", "-r", str(file), "-T", "fields", "-e", "udp.payload"], capture_output=True, text=True, timeout=SECONDS)
+            found = [bytes.fromhex(line.replace(":", "")) for line in done.stdout.split()]
             return found if len(found) >= wanted else None
         found = eventually(read, "the capture lacks messages")
         weft_clients.end(child)
         return found
+
+    def check_form(self, captured, said):
+        """One mapping's messages say what siw's did, each in its place; `said` is the driver's line. IPv4 addresses have 16 octets, the first four of which count."""
+        mapped, mapped_remote = (int(port) for port in MAPPED.search(said).groups())
+        messages = self.messages(captured, len(FORM))
+        self.assertEqual([(len(message), message[0]) for message in messages], FORM)
+        request, accept, acknowledgement = messages
+        self.assertEqual(struct.unpack(">BHHH", request[1:8]), (0, mapped, LISTENER, CONNECTING))
+        self.assertEqual(struct.unpack(">BHHH", accept[1:8]), (0, 0, mapped_remote, CONNECTING))
+        for message in messages:
+            self.assertEqual(message[8:16], request[8:16], "the handle is the request's")
+            for at, host in ((16, "h1"), (32, "h2")) + (((48, "h1"),) if message is request else ()):
+                self.assertEqual(message[at:at + 4], socket.inet_aton(weft_clients.address_of(host)))
+        self.assertEqual(acknowledgement[1:20] + acknowledgement[32:36], accept[1:20] + accept[32:36], "it differs in its type alone")
 
     def check_mapping(self, first, second):
         self.daemon("h1", first)
@@ -116,7 +133,7 @@ class PortMapper(unittest.TestCase):
         mapped = MAPPED.search(said)
         self.assertNotEqual(int(mapped[1]), CONNECTING, said)
         self.assertEqual(int(mapped[2]), port, said)
-        self.assertEqual(self.lengths(captured, len(FORM)), FORM)
+        self.check_form(captured, said)
 
     def test_debians_iwpmd_on_both_hosts(self):
         self.check_mapping("debian", "debian")
@@ -153,7 +170,7 @@ class PortMapper(unittest.TestCase):
         rest, in_time = weft_clients.communicate(listener, time.monotonic() + SECONDS)
         self.assertTrue(in_time and listener.returncode == 0, rest)
         self.assertIn(f"a connection of {address('h1', CONNECTING)} from {address('h1', mapped[1])}", rest)
-        self.assertEqual(self.lengths(captured, len(FORM)), FORM)
+        self.check_form(captured, said)
 
     def test_a_device_connects_by_the_ports_of_debians_iwpmd(self):
         self.check_connection("debian", "debian")
