@@ -36,8 +36,13 @@ constexpr std::array kOptions = {NetlinkOption::PacketInfo,
 
 }  // namespace
 
+bool NetlinkSockets::Socket::hears_kernel(std::uint32_t group) const {
+  return (groups & mask_of(group)) != 0 &&
+         (is_privileged || group != std::to_underlying(NetlinkGroup::LocalService));
+}
+
 std::optional<NetlinkSockets::Id> NetlinkSockets::open(fabric::NodeIndex host, std::uint32_t pid,
-                                                       std::uint32_t type) {
+                                                       std::uint32_t type, bool is_privileged) {
   if (sockets_.size() >= kMaxSockets) {
     return std::nullopt;
   }
@@ -46,6 +51,7 @@ std::optional<NetlinkSockets::Id> NetlinkSockets::open(fabric::NodeIndex host, s
   socket.host = host;
   socket.pid = pid;
   socket.type = type;
+  socket.is_privileged = is_privileged;
   return id;
 }
 
@@ -177,7 +183,7 @@ NetlinkSockets::Destination NetlinkSockets::destination(std::uint32_t port, std:
 
 NetlinkSender NetlinkSockets::sender(Id socket) const {
   const Socket& own = sockets_.at(socket);
-  return {.host = own.host, .port = own.port, .pid = own.pid};
+  return {.host = own.host, .port = own.port, .pid = own.pid, .is_privileged = own.is_privileged};
 }
 
 bool NetlinkSockets::has_option(Id socket, NetlinkOption option) const {
@@ -189,21 +195,21 @@ NetlinkSockets::Sent NetlinkSockets::send(Id socket, const Destination& to, Byte
   if (own.port == 0) {
     choose_port(socket, own);
   }
-  const NetlinkDatagram sent{
-      .port = own.port,
-      .pid = own.pid,
-      .group = to.group,
-      .bytes = {datagram.begin(), datagram.end()}
+  const auto made = [&](std::uint32_t group) {
+    return NetlinkDatagram{
+        .port = own.port,
+        .pid = own.pid,
+        .group = group,
+        .bytes = {datagram.begin(), datagram.end()}
+    };
   };
   if (to.group != 0) {
     // What comes of it nobody is told: Linux reports the port's outcome.
-    static_cast<void>(broadcast(own.host, to, socket, sent));
+    static_cast<void>(broadcast(own.host, to, socket, made(to.group)));
   }
   if (to.port == 0) {
     return {.is_for_kernel = true};
   }
-  NetlinkDatagram single = sent;
-  single.group = 0;
   const auto found = ports_.find({own.host, to.port});
   if (found != ports_.end()) {
     // A socket that is connected hears its peer alone.
@@ -212,7 +218,7 @@ NetlinkSockets::Sent NetlinkSockets::send(Id socket, const Destination& to, Byte
       return {.error = -ECONNREFUSED};
     }
   }
-  return {.error = deliver({own.host, to.port}, std::move(single))};
+  return {.error = deliver({own.host, to.port}, made(0))};
 }
 
 bool NetlinkSockets::answer(Id socket, std::vector<std::vector<std::byte>> datagrams) {
@@ -237,8 +243,7 @@ NetlinkService* NetlinkSockets::service(host_view::Client client) const {
 
 bool NetlinkSockets::has_listeners(fabric::NodeIndex host, NetlinkGroup group) const {
   return std::ranges::any_of(sockets_, [&](const auto& entry) {
-    return entry.second.host == host &&
-           (entry.second.groups & mask_of(std::to_underlying(group))) != 0;
+    return entry.second.host == host && entry.second.hears_kernel(std::to_underlying(group));
   });
 }
 
@@ -261,10 +266,12 @@ int NetlinkSockets::unicast(fabric::NodeIndex host, std::uint32_t port, ByteSpan
 int NetlinkSockets::broadcast(fabric::NodeIndex host, const Destination& to, Id except,
                               const NetlinkDatagram& datagram) {
   bool is_heard = false;
+  constexpr Id kKernel = 0;
   for (auto& [id, socket] : sockets_) {
+    const bool hears = except == kKernel ? socket.hears_kernel(to.group)
+                                         : (socket.groups & mask_of(to.group)) != 0;
     // Who is addressed by its port gets it that way.
-    if (socket.host != host || id == except || (socket.groups & mask_of(to.group)) == 0 ||
-        (to.port != 0 && socket.port == to.port)) {
+    if (socket.host != host || id == except || !hears || (to.port != 0 && socket.port == to.port)) {
       continue;
     }
     if (has_room(socket)) {

@@ -50,6 +50,7 @@ struct NetlinkSender {
   fabric::NodeIndex host;
   std::uint32_t port{};  ///< for answers: NetlinkSockets::unicast
   std::uint32_t pid{};
+  bool is_privileged{true};  ///< may administer the host's network (CAP_NET_ADMIN)
 };
 
 /// The kernel's side of a client that daemons speak to: the port mapper's, or local services.
@@ -101,9 +102,9 @@ class NetlinkSockets {
   /// `news`, if given, hears of each socket for which something waits that had nothing waiting.
   explicit NetlinkSockets(std::function<void(Id)> news = {}) : news_(std::move(news)) {}
 
-  /// None: there are too many.
+  /// `is_privileged`: its program may administer the host's network. None: there are too many.
   [[nodiscard]] std::optional<Id> open(fabric::NodeIndex host, std::uint32_t pid,
-                                       std::uint32_t type);
+                                       std::uint32_t type, bool is_privileged = true);
   void close(Id socket);
   [[nodiscard]] bool is_open(Id socket) const { return sockets_.contains(socket); }
   /// When a host is removed: what is bound there is nobody's.
@@ -139,8 +140,10 @@ class NetlinkSockets {
   // --- for the kernel's side of a host
   void serve(host_view::Client client, NetlinkService* service) { services_[client] = service; }
   [[nodiscard]] NetlinkService* service(host_view::Client client) const;
+  /// Of the group of local services only those count that are privileged, for nobody else may
+  /// answer: netlink(7) lets no other into a group of RDMA netlink.
   [[nodiscard]] bool has_listeners(fabric::NodeIndex host, NetlinkGroup group) const;
-  /// -ESRCH: nobody listens, or nobody had room.
+  /// To those. -ESRCH: nobody listens, or nobody had room.
   [[nodiscard]] int multicast(fabric::NodeIndex host, NetlinkGroup group, ByteSpan datagram);
   /// -ECONNREFUSED: nobody has that port; -EAGAIN: no room.
   [[nodiscard]] int unicast(fabric::NodeIndex host, std::uint32_t port, ByteSpan datagram);
@@ -148,6 +151,10 @@ class NetlinkSockets {
   // --- for whoever hands datagrams to programs
   /// The oldest; null: none waits.
   [[nodiscard]] const NetlinkDatagram* front(Id socket) const;
+  /// All that waits, the oldest first. The socket must be open.
+  [[nodiscard]] const std::deque<NetlinkDatagram>& waiting(Id socket) const {
+    return sockets_.at(socket).waiting;
+  }
   void pop(Id socket);
 
   /// Asserts what must hold between calls.
@@ -158,6 +165,7 @@ class NetlinkSockets {
     fabric::NodeIndex host;
     std::uint32_t pid{};
     std::uint32_t type{};
+    bool is_privileged{};
     std::uint32_t port{};  // 0: none yet
     std::uint32_t groups{};
     Destination peer;
@@ -167,6 +175,9 @@ class NetlinkSockets {
     std::size_t waiting_octets{};
     bool is_congested{};  // nothing more until all was read
     std::deque<NetlinkDatagram> waiting;
+
+    /// Whether what the kernel's side says to the group is for it.
+    [[nodiscard]] bool hears_kernel(std::uint32_t group) const;
   };
   using Address = std::pair<fabric::NodeIndex, std::uint32_t>;
 

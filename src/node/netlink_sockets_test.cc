@@ -144,6 +144,22 @@ TEST_F(SocketsOfHosts, TheKernelLearnsThatNobodyListens) {
   EXPECT_EQ(sockets_.unicast(kHost, 100, bytes("k")), -ECONNREFUSED);
 }
 
+TEST_F(SocketsOfHosts, OfLocalServicesTheKernelsSideSpeaksToThePrivileged) {
+  const auto stranger = *sockets_.open(kHost, 300, SOCK_RAW, false);
+  ASSERT_EQ(sockets_.join(stranger, std::to_underlying(NetlinkGroup::LocalService)), 0);
+  ASSERT_EQ(sockets_.join(stranger, std::to_underlying(NetlinkGroup::Notify)), 0);
+  EXPECT_FALSE(sockets_.has_listeners(kHost, NetlinkGroup::LocalService));
+  EXPECT_TRUE(sockets_.has_listeners(kHost, NetlinkGroup::Notify));
+  EXPECT_EQ(sockets_.multicast(kHost, NetlinkGroup::LocalService, bytes("?")), -ESRCH);
+  EXPECT_EQ(sockets_.front(stranger), nullptr);
+  EXPECT_FALSE(sockets_.sender(stranger).is_privileged);
+  const auto resolver = *sockets_.open(kHost, 301, SOCK_RAW, true);
+  ASSERT_EQ(sockets_.join(resolver, std::to_underlying(NetlinkGroup::LocalService)), 0);
+  EXPECT_EQ(sockets_.multicast(kHost, NetlinkGroup::LocalService, bytes("?")), 0);
+  EXPECT_EQ(sockets_.front(stranger), nullptr);
+  EXPECT_NE(sockets_.front(resolver), nullptr);
+}
+
 TEST_F(SocketsOfHosts, AReaderThatDoesNotReadIsToldOnceWhatItLost) {
   const Id slow = open();
   ASSERT_EQ(sockets_.bind(slow, 0, 0), 0);

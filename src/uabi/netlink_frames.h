@@ -23,7 +23,7 @@
 namespace weft::uabi {
 
 /// Raised with every change of a frame; the daemon refuses any other.
-inline constexpr std::uint32_t kNetlinkVersion = 1;
+inline constexpr std::uint32_t kNetlinkVersion = 2;
 
 /// The daemon's socket, in the fabric's directory.
 inline constexpr char kNetlinkSocket[] = "rdma-netlink";
@@ -45,6 +45,9 @@ enum class NetlinkFrameKind : std::uint32_t {
   SetOption,   ///< port: the option's number (linux/netlink.h); value: not 0 sets it
   SetRoom,     ///< value: octets that may wait for the reader (SO_RCVBUF)
   Describe,    ///< nothing but the answer
+  /// Several datagrams to one port (sendmmsg()), each behind its length in four octets; port. The
+  /// first that is not taken ends it: the answer says why, and how many were.
+  SendMany,
   // Daemon to program, without descriptors.
   Datagram = 32,  ///< port: the sender; pid: its process; value: the group, with kHasPacketInfo
   Overrun,        ///< datagrams were lost here for want of room (ENOBUFS)
@@ -70,9 +73,25 @@ struct NetlinkAnswer {
   std::uint32_t peer_port{};
   std::uint32_t peer_groups{};
   std::uint32_t options{};  ///< bit n: option n is set
-  std::uint32_t reserved{};
+  std::uint32_t taken{};    ///< of SendMany: datagrams
 };
 static_assert(sizeof(NetlinkAnswer) == 32);
+
+/// Takes the first datagram off those of a SendMany; none: the rest is empty, or not whole.
+[[nodiscard]] inline std::optional<std::span<const std::byte>> take_netlink_datagram(
+    std::span<const std::byte>& rest) {
+  std::uint32_t length = 0;
+  if (rest.size() < sizeof length) {
+    return std::nullopt;
+  }
+  std::memcpy(&length, rest.data(), sizeof length);
+  if (length == 0 || length > rest.size() - sizeof length) {
+    return std::nullopt;
+  }
+  const auto datagram = rest.subspan(sizeof length, length);
+  rest = rest.subspan(sizeof length + length);
+  return datagram;
+}
 
 /// A frame as it came; a view of its memory.
 struct NetlinkFrame {
@@ -92,7 +111,7 @@ struct NetlinkFrame {
   std::memcpy(words.data(), bytes.data(), sizeof words);
   using enum NetlinkFrameKind;
   if (words[0] < static_cast<std::uint32_t>(Open) ||
-      words[0] > static_cast<std::uint32_t>(Describe)) {
+      words[0] > static_cast<std::uint32_t>(SendMany)) {
     return std::nullopt;
   }
   frame.head = {.kind = static_cast<NetlinkFrameKind>(words[0]),
@@ -103,10 +122,21 @@ struct NetlinkFrame {
   std::size_t most = 0;
   if (frame.head.kind == Open) {
     most = kMaxNetlinkHostName;
-  } else if (frame.head.kind == Send || frame.head.kind == SendTo) {
+  } else if (frame.head.kind == Send || frame.head.kind == SendTo || frame.head.kind == SendMany) {
     most = kMaxNetlinkDatagram;
   }
-  return frame.payload.size() <= most ? std::optional{frame} : std::nullopt;
+  if (frame.payload.size() > most) {
+    return std::nullopt;
+  }
+  if (frame.head.kind == SendMany) {
+    std::span<const std::byte> rest = frame.payload;
+    while (take_netlink_datagram(rest)) {
+    }
+    if (!rest.empty() || frame.payload.empty()) {
+      return std::nullopt;
+    }
+  }
+  return frame;
 }
 
 }  // namespace weft::uabi

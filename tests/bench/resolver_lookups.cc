@@ -92,22 +92,14 @@ class Asker {
     socket_.set_room(kRoom);
   }
 
-  void send(std::uint64_t questions) {
-    std::vector<std::byte> datagram;
-    for (; questions > 0; --questions) {
-      const std::uint32_t sequence = next_++;
-      local::append(datagram,
-                    {.sequence = sequence,
-                     .port = socket_.port(),
-                     .flags = weft::wire::netlink::kFlagRequest},
-                    local::ResolveRequest{.device_name = "weft0",
-                                          .port = 1,
-                                          .use = local::PathUse::Gmp,
-                                          .dgid = gids_[sequence % gids_.size()],
-                                          .sgid = own_});
-      ++outstanding_;
+  /// So many datagrams with so many questions each.
+  void send(std::uint64_t count, std::uint64_t each) {
+    datagrams_.resize(count);
+    for (std::vector<std::byte>& datagram : datagrams_) {
+      datagram.clear();
+      append_questions(datagram, each);
     }
-    if (const auto sent = socket_.send(resolver_, 0, datagram); !sent) {
+    if (const auto sent = socket_.send_many(resolver_, datagrams_); !sent) {
       give_up(sent.error().reason);
     }
   }
@@ -120,8 +112,11 @@ class Asker {
       if (poll(&wait, 1, static_cast<int>(kPatience.nanoseconds() / 1'000'000)) != 1) {
         give_up("the resolver does not answer");
       }
-      while (const auto received = need(socket_.receive())) {
-        answers += received->is_overrun ? 0 : take(received->bytes);
+      for (auto received = need(socket_.receive_many()); !received.empty();
+           received = need(socket_.receive_many())) {
+        for (const auto& datagram : received) {
+          answers += datagram.is_overrun ? 0 : take(datagram.bytes);
+        }
       }
     }
     outstanding_ -= answers;
@@ -152,12 +147,27 @@ class Asker {
   /// Each GID once, so that the resolver knows them all.
   void teach() {
     for (std::size_t i = 0; i < gids_.size(); ++i) {
-      send(1);
+      send(1, 1);
       receive();
     }
   }
 
  private:
+  void append_questions(std::vector<std::byte>& datagram, std::uint64_t questions) {
+    for (; questions > 0; --questions) {
+      const std::uint32_t sequence = next_++;
+      local::append(datagram,
+                    {.sequence = sequence,
+                     .port = socket_.port(),
+                     .flags = weft::wire::netlink::kFlagRequest},
+                    local::ResolveRequest{.device_name = "weft0",
+                                          .port = 1,
+                                          .use = local::PathUse::Gmp,
+                                          .dgid = gids_[sequence % gids_.size()],
+                                          .sgid = own_});
+      ++outstanding_;
+    }
+  }
   [[nodiscard]] static std::string_view first_line(const std::string& text) {
     return std::string_view{text}.substr(0, text.find('\n'));
   }
@@ -180,6 +190,7 @@ class Asker {
   const std::vector<Gid>& gids_;
   std::uint32_t next_{};
   std::uint64_t outstanding_{};
+  std::vector<std::vector<std::byte>> datagrams_;
 };
 
 [[nodiscard]] double seconds(Duration duration) {
@@ -209,8 +220,8 @@ void rate(std::uint64_t outstanding, std::uint64_t each, std::uint64_t duration,
   const Instant until = start + Duration::seconds(static_cast<std::int64_t>(duration));
   std::uint64_t answers = 0;
   while (os::now() < until) {
-    while (asker.outstanding() + each <= std::max(outstanding, each)) {
-      asker.send(each);
+    if (asker.outstanding() + each <= std::max(outstanding, each)) {
+      asker.send((std::max(outstanding, each) - asker.outstanding()) / each, each);
     }
     answers += asker.receive();
   }
@@ -258,7 +269,7 @@ void times(const std::vector<Gid>& gids) {
   std::vector<Duration> of_sa;
   for (std::size_t i = 0; i < gids.size(); ++i) {
     const Instant start = os::now();
-    asker.send(1);
+    asker.send(1, 1);
     asker.receive();
     of_resolver.push_back(os::now() - start);
   }

@@ -5,6 +5,7 @@
 #include <sys/select.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <thread>
 
@@ -178,6 +179,93 @@ TEST_F(Transfer, SeveralAtOnce) {
   EXPECT_EQ(messages[2].msg_len, 3U);
   EXPECT_EQ(recvmmsg(receiver.get(), messages.data(), messages.size(), MSG_DONTWAIT, nullptr), -1);
   EXPECT_EQ(errno, EAGAIN);
+}
+
+/// Messages of one octet each to a port.
+class Many {
+ public:
+  Many(std::size_t count, std::uint32_t port)
+      : to_(netlink_address(port)), octets_(count), parts_(count), messages_(count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      octets_[i] = static_cast<char>(i);
+      parts_[i] = {.iov_base = &octets_[i], .iov_len = 1};
+      messages_[i].msg_hdr.msg_name = &to_;
+      messages_[i].msg_hdr.msg_namelen = sizeof to_;
+      messages_[i].msg_hdr.msg_iov = &parts_[i];
+      messages_[i].msg_hdr.msg_iovlen = 1;
+    }
+  }
+  int send(int fd) {
+    return sendmmsg(fd, messages_.data(), static_cast<unsigned>(messages_.size()), 0);
+  }
+  std::vector<iovec>& parts() { return parts_; }
+  [[nodiscard]] const std::vector<mmsghdr>& messages() const { return messages_; }
+
+ private:
+  sockaddr_nl to_;
+  std::vector<char> octets_;
+  std::vector<iovec> parts_;
+  std::vector<mmsghdr> messages_;
+};
+
+TEST_F(Transfer, SeveralToOneProgramHaveArrivedWhenTheyAreSent) {
+  const os::UniqueFd receiver = open_at(500);
+  const os::UniqueFd sender = open_at(501);
+  constexpr std::size_t kCount = 150;
+  Many many{kCount, 500};
+  std::string large(70'000, 'l');
+  many.parts()[140] = {.iov_base = large.data(), .iov_len = 40'000};
+  many.parts()[141] = {.iov_base = large.data(),
+                       .iov_len = 40'000};  // not in a frame with that one
+  ASSERT_EQ(many.send(sender.get()), static_cast<int>(kCount));
+  EXPECT_EQ(many.messages()[3].msg_len, 1U);
+  EXPECT_EQ(many.messages()[140].msg_len, 40'000U);
+  std::vector<char> buffer(65'536);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    sockaddr_nl from{};
+    socklen_t length = sizeof from;
+    const ssize_t size = recvfrom(receiver.get(), buffer.data(), buffer.size(), MSG_DONTWAIT,
+                                  generic(from), &length);
+    ASSERT_EQ(size, i == 140 || i == 141 ? 40'000 : 1) << i;
+    EXPECT_EQ(from.nl_pid, 501U);
+    if (size == 1) {
+      EXPECT_EQ(buffer[0], static_cast<char>(i));
+    }
+  }
+}
+
+TEST_F(Transfer, SeveralAreTakenAsFarAsThereIsSomebodyWithRoom) {
+  const os::UniqueFd sender = open_at(501);
+  Many to_nobody{3, 500};
+  EXPECT_EQ(to_nobody.send(sender.get()), -1);
+  EXPECT_EQ(errno, ECONNREFUSED);
+  const os::UniqueFd slow = open_at(500);
+  const int room = 2'048;
+  ASSERT_EQ(setsockopt(slow.get(), SOL_SOCKET, SO_RCVBUF, &room, sizeof room), 0);
+  std::string large(3'000, 'l');
+  Many many{20, 500};
+  for (iovec& part : many.parts()) {
+    part = {.iov_base = large.data(), .iov_len = large.size()};
+  }
+  int sent = 0;
+  int last = 0;
+  bool is_part = false;  // some were taken, and the rest was not
+  for (int turn = 0; turn < 500 && (last = many.send(sender.get())) > 0; ++turn) {
+    sent += last;
+    is_part = is_part || last < 20;
+  }
+  EXPECT_EQ(last, -1);
+  EXPECT_EQ(errno, EAGAIN);
+  EXPECT_TRUE(is_part);
+  std::vector<char> buffer(4'096);
+  int received = 0;
+  for (int overruns = 0; received < sent || overruns == 0;) {
+    ASSERT_TRUE(is_readable(slow.get()));
+    const bool is_datagram = recv(slow.get(), buffer.data(), buffer.size(), MSG_DONTWAIT) > 0;
+    received += is_datagram ? 1 : 0;
+    overruns += is_datagram ? 0 : 1;
+  }
+  EXPECT_EQ(received, sent);
 }
 
 TEST_F(Transfer, IsReadableByAllThatWaitForDescriptors) {

@@ -135,6 +135,84 @@ void write_address(void* name, socklen_t& length, const uabi::NetlinkFrameHead& 
          (now.tv_sec == deadline.tv_sec && now.tv_nsec >= deadline.tv_nsec);
 }
 
+/// Messages that are handed to the daemon in one frame; policy.
+constexpr unsigned kTogether = 64;
+
+/// Where the message goes, if it may go together with others: to one program by its port.
+[[nodiscard]] std::uint32_t port_of_one(const msghdr& message) {
+  sockaddr_nl to{};
+  if (message.msg_name == nullptr || message.msg_namelen < sizeof to || message.msg_iovlen != 1 ||
+      message.msg_iov[0].iov_len == 0 || message.msg_controllen != 0) {
+    return 0;
+  }
+  std::memcpy(&to, message.msg_name, sizeof to);
+  return to.nl_family == AF_NETLINK && to.nl_groups == 0 ? to.nl_pid : 0;
+}
+
+/// How many messages from the first on go to the same program, and fit a frame.
+[[nodiscard]] unsigned together(const mmsghdr* messages, unsigned count) {
+  const std::uint32_t port = count == 0 ? 0 : port_of_one(messages[0].msg_hdr);
+  std::size_t octets = 0;
+  unsigned run = 0;
+  while (port != 0 && run < std::min(count, kTogether) &&
+         port_of_one(messages[run].msg_hdr) == port) {
+    const std::size_t length = messages[run].msg_hdr.msg_iov[0].iov_len;
+    octets += sizeof(std::uint32_t) + length;
+    if (length > uabi::kMaxNetlinkDatagram || octets > uabi::kMaxNetlinkDatagram) {
+      break;
+    }
+    ++run;
+  }
+  return run;
+}
+
+/// One frame for all of them; how many were taken, or -1 with errno.
+[[nodiscard]] int send_together(int fd, mmsghdr* messages, unsigned count) {
+  std::array<std::uint32_t, kTogether> lengths{};
+  std::array<iovec, 2 * kTogether> parts{};
+  for (unsigned i = 0; i < count; ++i) {
+    const iovec& datagram = messages[i].msg_hdr.msg_iov[0];
+    lengths[i] = static_cast<std::uint32_t>(datagram.iov_len);
+    parts[2 * i] = {.iov_base = &lengths[i], .iov_len = sizeof lengths[i]};
+    parts[2 * i + 1] = datagram;
+  }
+  uabi::NetlinkAnswer answer{};
+  const bool are_taken = ask_daemon(fd,
+                                    {.kind = uabi::NetlinkFrameKind::SendMany,
+                                     .value = 0,
+                                     .port = port_of_one(messages[0].msg_hdr),
+                                     .pid = 0},
+                                    parts.data(), 2 * std::size_t{count}, answer);
+  const unsigned taken = std::min<unsigned>(answer.taken, count);
+  for (unsigned i = 0; i < taken; ++i) {
+    messages[i].msg_len = lengths[i];
+  }
+  return are_taken || taken != 0 ? static_cast<int>(taken) : -1;
+}
+
+/// As sendmmsg(2). What goes to one program goes to the daemon in one frame, since each costs a
+/// change of processes; all of it has arrived when the call returns.
+[[nodiscard]] int send_many(int fd, mmsghdr* messages, unsigned count, int flags) {
+  unsigned sent = 0;
+  while (sent < count) {
+    const unsigned run = (flags & MSG_OOB) == 0 ? together(messages + sent, count - sent) : 0;
+    if (run > 1) {
+      const int taken = send_together(fd, messages + sent, run);
+      sent += static_cast<unsigned>(std::max(taken, 0));
+      if (taken < static_cast<int>(run)) {
+        break;
+      }
+      continue;
+    }
+    const ssize_t size = send_netlink(fd, messages[sent].msg_hdr, flags);
+    if (size < 0) {
+      break;
+    }
+    messages[sent++].msg_len = static_cast<unsigned>(size);
+  }
+  return sent == 0 && count != 0 ? -1 : static_cast<int>(sent);
+}
+
 /// As recvmmsg(2): the time is looked at after each datagram.
 [[nodiscard]] int receive_many(int fd, mmsghdr* messages, unsigned count, int flags,
                                const timespec* timeout) {
@@ -261,15 +339,7 @@ WEFT_EXPORT int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) {
   if (!is_netlink(fd)) {
     return real_sendmmsg(fd, messages, count, flags);
   }
-  unsigned sent = 0;
-  for (ssize_t size = 0; sent < count; ++sent) {
-    size = send_netlink(fd, messages[sent].msg_hdr, flags);
-    if (size < 0) {
-      break;
-    }
-    messages[sent].msg_len = static_cast<unsigned>(size);
-  }
-  return sent == 0 && count != 0 ? -1 : static_cast<int>(sent);
+  return send_many(fd, messages, count, flags);
 }
 
 WEFT_EXPORT ssize_t recv(int fd, void* buffer, std::size_t size, int flags) {

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -25,13 +27,14 @@ constexpr std::size_t kRoom = sizeof(uabi::NetlinkFrameHead) + uabi::kMaxNetlink
 }  // namespace
 
 NetlinkConnection::NetlinkConnection(asio::io_context& loop, os::PacketSocket socket,
-                                     std::shared_ptr<Requester> requester,
+                                     std::shared_ptr<Requester> requester, bool is_privileged,
                                      node::NetlinkSockets& sockets, Handlers handlers)
     : sockets_(sockets),
       readiness_(loop),
       timer_(loop),
       socket_(std::move(socket)),
       requester_(std::move(requester)),
+      is_privileged_(is_privileged),
       handlers_(std::move(handlers)),
       room_(kRoom) {
   ++requester_->connections;
@@ -104,6 +107,11 @@ void NetlinkConnection::take(const uabi::NetlinkFrame& frame, os::UniqueFd answe
   if (is_a_send(frame)) {
     return send(frame, std::move(answer_to));
   }
+  if (frame.head.kind == uabi::NetlinkFrameKind::SendMany) {
+    const SentMany sent = send_many(sockets_, *id_, frame);
+    handlers_.flush_news();
+    return answer(answer_to, sent.error, sent.taken);
+  }
   if (frame.head.kind != uabi::NetlinkFrameKind::Open) {
     return answer(answer_to, change_socket(sockets_, *id_, frame));
   }
@@ -128,7 +136,8 @@ int NetlinkConnection::open(const uabi::NetlinkFrame& frame) {
   if (!host) {
     return -EPROTONOSUPPORT;
   }
-  id_ = sockets_.open(*host, static_cast<std::uint32_t>(requester_->pid), frame.head.port);
+  id_ = sockets_.open(*host, static_cast<std::uint32_t>(requester_->pid), frame.head.port,
+                      is_privileged_);
   if (!id_) {
     return -ENOMEM;
   }
@@ -159,25 +168,37 @@ void NetlinkConnection::send(const uabi::NetlinkFrame& frame, os::UniqueFd answe
 
 /// The descriptor is foreign: nothing is waited for there, and what goes wrong is its sender's
 /// loss.
-void NetlinkConnection::answer(const os::UniqueFd& to, int error) const {
+void NetlinkConnection::answer(const os::UniqueFd& to, int error, std::uint32_t taken) const {
   const uabi::NetlinkAnswer answer =
-      id_ ? answer_of(sockets_, *id_, error) : uabi::NetlinkAnswer{.error = -error};
+      id_ ? answer_of(sockets_, *id_, error, taken) : uabi::NetlinkAnswer{.error = -error};
   static_cast<void>(!::send(to.get(), &answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
 void NetlinkConnection::flush() {
   while (!ended_ && id_ && !waits_for_room_) {
-    const node::NetlinkDatagram* const next = sockets_.front(*id_);
-    if (next == nullptr) {
+    std::array<uabi::NetlinkFrameHead, kBatch> heads;
+    std::array<os::PacketSocket::Parts, kBatch> frames;
+    std::size_t count = 0;
+    const bool has_packet_info = sockets_.has_option(*id_, node::NetlinkOption::PacketInfo);
+    for (const node::NetlinkDatagram& next : sockets_.waiting(*id_)) {
+      if (count == heads.size()) {
+        break;
+      }
+      heads.at(count) = head_of(next, has_packet_info);
+      frames.at(count) = {std::as_bytes(std::span{&heads.at(count), 1}), next.bytes};
+      ++count;
+    }
+    if (count == 0) {
       return;
     }
-    const std::vector<std::byte> frame =
-        frame_of(*next, sockets_.has_option(*id_, node::NetlinkOption::PacketInfo));
-    const auto sent = socket_.send(frame, {});
+    const auto sent = socket_.send_many(std::span{frames}.first(count));
     if (!sent && sent.error().code == ErrorCode::TryAgain) {
       return wait_for_room();
     }
-    sockets_.pop(*id_);  // sent, or the program is gone, which reading reports
+    // Sent, or the program is gone, which reading reports.
+    for (std::size_t i = 0; i < sent.value_or(count); ++i) {
+      sockets_.pop(*id_);
+    }
   }
 }
 

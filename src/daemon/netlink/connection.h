@@ -24,7 +24,7 @@ namespace weft::daemon {
 class NetlinkConnection : public std::enable_shared_from_this<NetlinkConnection> {
  public:
   using Id = node::NetlinkSockets::Id;
-  static constexpr int kBatch = 64;  // frames read before others are served; policy
+  static constexpr int kBatch = 64;  // frames read or sent before others are served; policy
 
   struct Handlers {
     std::function<std::optional<fabric::NodeIndex>(std::string_view name)> find_host;
@@ -39,8 +39,8 @@ class NetlinkConnection : public std::enable_shared_from_this<NetlinkConnection>
   };
 
   NetlinkConnection(asio::io_context& loop, os::PacketSocket socket,
-                    std::shared_ptr<Requester> requester, node::NetlinkSockets& sockets,
-                    Handlers handlers);
+                    std::shared_ptr<Requester> requester, bool is_privileged,
+                    node::NetlinkSockets& sockets, Handlers handlers);
   ~NetlinkConnection();
   NetlinkConnection(const NetlinkConnection&) = delete;
   NetlinkConnection& operator=(const NetlinkConnection&) = delete;
@@ -58,7 +58,7 @@ class NetlinkConnection : public std::enable_shared_from_this<NetlinkConnection>
   void take(const uabi::NetlinkFrame& frame, os::UniqueFd answer);
   [[nodiscard]] int open(const uabi::NetlinkFrame& frame);
   void send(const uabi::NetlinkFrame& frame, os::UniqueFd answer);
-  void answer(const os::UniqueFd& to, int error) const;
+  void answer(const os::UniqueFd& to, int error, std::uint32_t taken = 0) const;
   void offend(std::string_view what);
 
   node::NetlinkSockets& sockets_;
@@ -66,6 +66,7 @@ class NetlinkConnection : public std::enable_shared_from_this<NetlinkConnection>
   asio::steady_timer timer_;
   os::PacketSocket socket_;
   std::shared_ptr<Requester> requester_;
+  bool is_privileged_;  // when it connected
   Handlers handlers_;
   std::optional<Id> id_;  // since Open
   std::vector<std::byte> room_;

@@ -1,7 +1,6 @@
 #include "daemon/netlink/frames.h"
 
-#include <algorithm>
-#include <cstring>
+#include <cerrno>
 
 #include "daemon/request_budget.h"
 #include "host_view/rdma_netlink.h"
@@ -16,6 +15,14 @@ bool is_a_send(const uabi::NetlinkFrame& frame) {
 std::int64_t cost_of(const uabi::NetlinkFrame& frame) {
   constexpr std::int64_t kOfDevices = 5 * RequestBudget::kMessage;  // policy
   constexpr std::int64_t kOfDatagrams = RequestBudget::kMessage / 4;
+  if (frame.head.kind == uabi::NetlinkFrameKind::SendMany) {
+    constexpr std::int64_t kTogether = 8;  // policy
+    std::int64_t datagrams = 0;
+    for (auto rest = frame.payload; uabi::take_netlink_datagram(rest);) {
+      ++datagrams;
+    }
+    return kOfDatagrams * ((datagrams + kTogether - 1) / kTogether);
+  }
   if (!is_a_send(frame)) {
     return RequestBudget::kMessage;
   }
@@ -57,7 +64,7 @@ int change_socket(node::NetlinkSockets& sockets, node::NetlinkSockets::Id socket
 }
 
 uabi::NetlinkAnswer answer_of(const node::NetlinkSockets& sockets, node::NetlinkSockets::Id socket,
-                              int error) {
+                              int error, std::uint32_t taken) {
   const node::NetlinkSocketState state = sockets.describe(socket);
   return {.error = -error,
           .type = state.type,
@@ -65,20 +72,33 @@ uabi::NetlinkAnswer answer_of(const node::NetlinkSockets& sockets, node::Netlink
           .groups = state.groups,
           .peer_port = state.peer_port,
           .peer_groups = state.peer_groups,
-          .options = state.options};
+          .options = state.options,
+          .taken = taken};
 }
 
-std::vector<std::byte> frame_of(const node::NetlinkDatagram& datagram, bool has_packet_info) {
+SentMany send_many(node::NetlinkSockets& sockets, node::NetlinkSockets::Id socket,
+                   const uabi::NetlinkFrame& frame) {
+  if (frame.head.port == 0) {
+    return {.error = -EINVAL};
+  }
+  SentMany many;
+  for (auto rest = frame.payload; many.error == 0;) {
+    const auto datagram = uabi::take_netlink_datagram(rest);
+    if (!datagram) {
+      break;
+    }
+    many.error = sockets.send(socket, {.port = frame.head.port}, *datagram).error;
+    many.taken += many.error == 0 ? 1 : 0;
+  }
+  return many;
+}
+
+uabi::NetlinkFrameHead head_of(const node::NetlinkDatagram& datagram, bool has_packet_info) {
   using enum uabi::NetlinkFrameKind;
-  const uabi::NetlinkFrameHead head{
-      .kind = datagram.is_overrun ? Overrun : Datagram,
-      .value = datagram.group | (has_packet_info ? uabi::kHasPacketInfo : 0),
-      .port = datagram.port,
-      .pid = datagram.pid};
-  std::vector<std::byte> frame(sizeof head + datagram.bytes.size());
-  std::memcpy(frame.data(), &head, sizeof head);
-  std::ranges::copy(datagram.bytes, frame.begin() + sizeof head);
-  return frame;
+  return {.kind = datagram.is_overrun ? Overrun : Datagram,
+          .value = datagram.group | (has_packet_info ? uabi::kHasPacketInfo : 0),
+          .port = datagram.port,
+          .pid = datagram.pid};
 }
 
 }  // namespace weft::daemon

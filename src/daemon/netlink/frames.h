@@ -15,7 +15,7 @@ namespace weft::daemon {
 
 /// What the frame costs its program (RequestBudget): a datagram that reads the host's devices costs
 /// the daemon most. One that it only hands on, or that a resolver or a port mapper says to the
-/// kernel's side, costs what one of RDMA-CM's messages does.
+/// kernel's side, costs what one of RDMA-CM's messages does; eight of those that come together.
 [[nodiscard]] std::int64_t cost_of(const uabi::NetlinkFrame& frame);
 
 /// Where its datagram goes.
@@ -29,10 +29,20 @@ namespace weft::daemon {
 
 /// What the program is told: the error, and what the socket is.
 [[nodiscard]] uabi::NetlinkAnswer answer_of(const node::NetlinkSockets& sockets,
-                                            node::NetlinkSockets::Id socket, int error);
+                                            node::NetlinkSockets::Id socket, int error,
+                                            std::uint32_t taken = 0);
 
-/// The oldest of what waits, as a frame.
-[[nodiscard]] std::vector<std::byte> frame_of(const node::NetlinkDatagram& datagram,
-                                              bool has_packet_info);
+/// Hands on the datagrams of a SendMany. -EINVAL: they are for the kernel's side, to which programs
+/// send one at a time.
+struct SentMany {
+  int error{};  ///< of the first that was not taken
+  std::uint32_t taken{};
+};
+[[nodiscard]] SentMany send_many(node::NetlinkSockets& sockets, node::NetlinkSockets::Id socket,
+                                 const uabi::NetlinkFrame& frame);
+
+/// The head of the frame in which a datagram that waits goes to its program.
+[[nodiscard]] uabi::NetlinkFrameHead head_of(const node::NetlinkDatagram& datagram,
+                                             bool has_packet_info);
 
 }  // namespace weft::daemon

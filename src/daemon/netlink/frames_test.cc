@@ -44,6 +44,54 @@ TEST(NetlinkFrames, OfProgramsAreTakenWithWhatBelongsToThem) {
   }
 }
 
+/// Datagrams of so many octets, as SendMany has them.
+std::vector<std::byte> many(std::initializer_list<std::uint32_t> lengths, std::uint32_t port) {
+  auto bytes = bytes_of({.kind = SendMany, .port = port}, 0);
+  for (const std::uint32_t length : lengths) {
+    const std::size_t at = bytes.size();
+    bytes.resize(at + sizeof length + length);
+    std::memcpy(bytes.data() + at, &length, sizeof length);
+  }
+  return bytes;
+}
+
+TEST(NetlinkFrames, WithSeveralDatagramsAreWholeOrNone) {
+  EXPECT_TRUE(uabi::parse_netlink_frame(many({1, 5, 3}, 9)).has_value());
+  EXPECT_FALSE(uabi::parse_netlink_frame(many({}, 9)).has_value());
+  EXPECT_FALSE(uabi::parse_netlink_frame(many({4, 0}, 9)).has_value()) << "one without octets";
+  EXPECT_FALSE(uabi::parse_netlink_frame(many({60'000, 6'000}, 9)).has_value());
+  const auto whole = many({3, 4}, 9);
+  const std::size_t first = sizeof(NetlinkFrameHead) + sizeof(std::uint32_t) + 3;
+  for (std::size_t length = sizeof(NetlinkFrameHead); length < whole.size(); ++length) {
+    EXPECT_EQ(uabi::parse_netlink_frame(std::span{whole}.first(length)).has_value(),
+              length == first);
+  }
+}
+
+TEST(NetlinkFrames, WithSeveralDatagramsSayHowManyWereTaken) {
+  node::NetlinkSockets sockets;
+  const auto from = *sockets.open(fabric::NodeIndex{0}, 100, SOCK_RAW);
+  const auto to = *sockets.open(fabric::NodeIndex{0}, 101, SOCK_RAW);
+  const auto send = [&](std::initializer_list<std::uint32_t> lengths, std::uint32_t port) {
+    const auto bytes = many(lengths, port);
+    return send_many(sockets, from, *uabi::parse_netlink_frame(bytes));
+  };
+  EXPECT_EQ(send({4, 8}, 9).error, -ECONNREFUSED);
+  EXPECT_EQ(send({4, 8}, 0).error, -EINVAL) << "the kernel's side answers one by one";
+  ASSERT_EQ(sockets.bind(to, 9, 0), 0);
+  sockets.set_room(to, 0);  // the least
+  const SentMany all = send({4, 8}, 9);
+  EXPECT_EQ(all.error, 0);
+  EXPECT_EQ(all.taken, 2U);
+  ASSERT_EQ(sockets.waiting(to).size(), 2U);
+  EXPECT_EQ(sockets.waiting(to)[1].bytes.size(), 8U);
+  EXPECT_EQ(sockets.waiting(to)[1].port, sockets.describe(from).port);
+  const SentMany some = send({4'000, 4'000, 4'000}, 9);
+  EXPECT_EQ(some.error, -EAGAIN);
+  EXPECT_EQ(some.taken, 2U);
+  EXPECT_EQ(answer_of(sockets, from, some.error, some.taken).taken, 2U);
+}
+
 TEST(NetlinkFrames, CostWhatTheDaemonDoesForThem) {
   const auto cost = [](const NetlinkFrameHead& head, std::uint16_t type) {
     std::vector<std::byte> datagram;
@@ -60,6 +108,13 @@ TEST(NetlinkFrames, CostWhatTheDaemonDoesForThem) {
   EXPECT_GE(devices, 4 * RequestBudget::kMessage);
   EXPECT_EQ(services, RequestBudget::kMessage / 4) << "as many as RDMA-CM's messages";
   EXPECT_EQ(cost_of({.head = {.kind = Describe}, .payload = {}}), RequestBudget::kMessage);
+  const auto together = [](std::initializer_list<std::uint32_t> lengths) {
+    const auto bytes = many(lengths, 9);
+    return cost_of(*uabi::parse_netlink_frame(bytes));
+  };
+  EXPECT_EQ(together({1}), services);
+  EXPECT_EQ(together({1, 1, 1, 1, 1, 1, 1, 1}), services);
+  EXPECT_EQ(together({1, 1, 1, 1, 1, 1, 1, 1, 1}), 2 * services);
 }
 
 TEST(NetlinkFrames, DoWhatTheySay) {
@@ -97,21 +152,18 @@ TEST(NetlinkFrames, DoWhatTheySay) {
 }
 
 TEST(NetlinkFrames, OfDatagramsSayWhoSentThem) {
-  const auto frame = frame_of(
+  const NetlinkFrameHead head = head_of(
       {
           .port = 7, .pid = 8, .group = 3, .bytes = {std::byte{1}, std::byte{2}}
   },
       true);
-  NetlinkFrameHead head;
-  std::memcpy(&head, frame.data(), sizeof head);
   EXPECT_EQ(head.kind, Datagram);
   EXPECT_EQ(head.value, 3 | uabi::kHasPacketInfo);
   EXPECT_EQ(head.port, 7U);
   EXPECT_EQ(head.pid, 8U);
-  EXPECT_EQ(frame.size(), sizeof head + 2);
-  const auto lost = frame_of({.is_overrun = true}, false);
-  std::memcpy(&head, lost.data(), sizeof head);
-  EXPECT_EQ(head.kind, Overrun);
+  const NetlinkFrameHead lost = head_of({.is_overrun = true}, false);
+  EXPECT_EQ(lost.kind, Overrun);
+  EXPECT_EQ(lost.value, 0U);
 }
 
 }  // namespace

@@ -59,6 +59,10 @@ class Desk {
                                      static_cast<std::uint32_t>(100 + place), frame->head.port);
     } else if (is_a_send(*frame)) {
       send(*ids_.at(place), *frame);
+    } else if (frame->head.kind == uabi::NetlinkFrameKind::SendMany) {
+      const SentMany sent = send_many(sockets_, *ids_.at(place), *frame);
+      require(sent.error <= 0 && sent.taken <= frame->payload.size());
+      require(sent.error != 0 || sent.taken != 0);
     } else {
       const int error = change_socket(sockets_, *ids_.at(place), *frame);
       require(answer_of(sockets_, *ids_.at(place), error).error == -error);
@@ -94,8 +98,9 @@ class Desk {
       while (datagram.port == 0 && !rest.empty()) {
         require(wire::netlink::take_message(rest).has_value());
       }
-      require(frame_of(datagram, true).size() ==
-              sizeof(uabi::NetlinkFrameHead) + datagram.bytes.size());
+      require(head_of(datagram, true).kind == (datagram.is_overrun
+                                                   ? uabi::NetlinkFrameKind::Overrun
+                                                   : uabi::NetlinkFrameKind::Datagram));
       sockets_.pop(*id);
     }
   }
@@ -111,7 +116,7 @@ class Desk {
       piece.message.push_back(static_cast<std::uint8_t>(number >> 8 * i));
     }
   };
-  const auto kind = static_cast<std::uint32_t>(random.below(13));
+  const auto kind = static_cast<std::uint32_t>(random.below(14));
   put(kind);
   put(static_cast<std::uint32_t>(random.below(8)));
   put(random.chance(1, 2) ? 0 : static_cast<std::uint32_t>(98 + random.below(6)));
@@ -122,6 +127,11 @@ class Desk {
         (random.chance(1, 2) ? 0x305U << 16 : 0x5U << 16));
     put(1);
     put(0);
+  } else if (kind == 12) {  // SendMany
+    for (std::uint64_t datagrams = random.below(4); datagrams > 0; --datagrams) {
+      put(4);
+      put(7);
+    }
   }
   return piece;
 }

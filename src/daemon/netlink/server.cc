@@ -8,6 +8,8 @@
 #include <chrono>
 #include <utility>
 
+#include "os/capabilities.h"
+
 namespace weft::daemon {
 
 using asio::posix::stream_descriptor;
@@ -86,9 +88,9 @@ void NetlinkServer::serve(os::UniqueFd connection, pid_t pid) {
             std::erase_if(connections_, [&](const auto& known) { return known.get() == &ended; });
           },
   };
-  const auto made =
-      std::make_shared<NetlinkConnection>(loop_, os::PacketSocket{std::move(connection)},
-                                          std::move(requester), sockets_, std::move(handlers));
+  const auto made = std::make_shared<NetlinkConnection>(
+      loop_, os::PacketSocket{std::move(connection)}, std::move(requester),
+      os::may_administer_network(pid), sockets_, std::move(handlers));
   connections_.insert(made);
   made->start();
 }

@@ -210,6 +210,12 @@ TEST(LiveNetlink, HangsUpOnWhoSpeaksAnotherProtocol) {
   }
   {
     Frames socket{options};
+    const std::array<std::byte, 5> cut{std::byte{9}};
+    EXPECT_FALSE(socket.ask({.kind = SendMany, .port = 77}, cut).has_value())
+        << "a datagram that is not whole";
+  }
+  {
+    Frames socket{options};
     EXPECT_FALSE(socket.ask({.kind = Datagram}).has_value()) << "the daemon's own";
   }
   {
