@@ -40,7 +40,7 @@ int LocalServices::receive(const NetlinkSender& sender, std::uint16_t /*operatio
                            const wire::netlink::Message& message) {
   const Instant now = now_();
   sa::LocalService* const service = hosts_.host(sender.host, now).local_service();
-  return service == nullptr ? -EINVAL : service->receive(true, message, now);
+  return service == nullptr ? -EINVAL : service->receive(sender.is_privileged, message, now);
 }
 
 }  // namespace weft::node

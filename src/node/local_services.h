@@ -20,7 +20,7 @@ class LocalServices final : public NetlinkService {
   LocalServices(NetlinkSockets& sockets, HostServicesTable& hosts, std::function<Instant()> now);
   ~LocalServices() override;
 
-  /// What resolvers say. A fabric's sockets are its user's, who may answer for each of its hosts.
+  /// What resolvers say, who must be privileged on their host.
   int receive(const NetlinkSender& sender, std::uint16_t operation,
               const wire::netlink::Message& message) override;
 

@@ -121,6 +121,36 @@ TEST_F(LocalServicesTest, AskSaWithoutAResolverOrAfterItsTime) {  // part of T-N
   EXPECT_EQ(ended[0].value().dlid, by_sa);
 }
 
+TEST_F(LocalServicesTest, WhoIsNotPrivilegedIsNeitherAskedNorHeard) {  // R-NL-7
+  const auto stranger = *sockets.open(node("h1"), kResolverPid + 1, 3, false);
+  ASSERT_EQ(sockets.bind(stranger, 0, 1U << (local::kGroup - 1)), 0);
+  begin_query();
+  run_for(Duration::milliseconds(10));
+  ASSERT_EQ(ended.size(), 1U) << "nobody is waited for";
+  const Lid by_sa = ended[0].value().dlid;
+  EXPECT_EQ(sockets.front(stranger), nullptr);
+  // Nor does it answer what another is asked.
+  const auto silent = open_resolver("h1");
+  begin_query();
+  ByteSpan rest = sockets.front(silent)->bytes;
+  const auto asked = wire::netlink::take_message(rest);
+  const auto request = local::parse_resolve_request(asked->payload);
+  std::vector<std::byte> answer;
+  const PathRecord path{
+      .dgid = gid("h2"), .sgid = gid("h1"), .dlid = kLidOfResolver, .reversible = true};
+  local::append(answer, {.sequence = asked->header.sequence},
+                local::ResolveAnswer{{{local::flags_wanted(request->use), path}}});
+  EXPECT_EQ(say(stranger, answer), -EPERM);
+  std::vector<std::byte> timeout;
+  local::append(timeout, {.flags = wire::netlink::kFlagRequest}, local::SetTimeout{100});
+  EXPECT_EQ(say(stranger, timeout), -EPERM);
+  run_for(Duration::milliseconds(1'900));
+  EXPECT_TRUE(ended.empty());
+  run_for(Duration::milliseconds(200));
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].value().dlid, by_sa);
+}
+
 TEST_F(LocalServicesTest, AResolverSetsTheTimeOfItsHost) {  // part of T-NL-4
   const auto here = open_resolver("h1");
   begin_query();

@@ -1,12 +1,17 @@
 """A resolver that is none, for a host's RDMA netlink: hangs, lies, answers twice or for others, or sends what is no message.
 
-    odd_resolver.py MODE            prints a line when it listens, and one for each question
+    odd_resolver.py MODE                        prints a line when it listens, and one for each question
+    odd_resolver.py unprivileged DGID SGID      answers whatever may be asked, without the right to: a path between these GIDs
 
 Run on a host (weft exec --ns). Messages are put together here from linux/rdma/rdma_netlink.h and ib_user_sa.h, not by code of Weft's.
 """
+import ctypes
+import ipaddress
+import os
 import socket
 import struct
 import sys
+import time
 
 NETLINK_RDMA, GROUP_LS = 20, 3
 RESOLVE, FAILURE = 4 << 10, 4 << 10 | 0x100
@@ -51,8 +56,35 @@ def answers(mode, sequence, asked):
     }[mode]
 
 
+def give_up_privileges():
+    """No capabilities (capset(2)), under the same user."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    version_3 = struct.pack("=Ii", 0x20080522, 0)
+    if libc.capset(version_3, bytes(24)) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def guess(dgid, sgid):
+    """Until its end answers the questions with the numbers that a kernel side may have come to."""
+    give_up_privileges()
+    listener = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_RDMA)
+    listener.bind((0, 1 << GROUP_LS - 1))
+    listener.setblocking(False)
+    print("listens", flush=True)
+    while True:
+        for sequence in range(1, 200):
+            listener.sendto(path_answer(sequence, dgid, sgid, 0xBFFF), (0, 0))
+        try:
+            while listener.recv(65536):
+                pass
+        except BlockingIOError:
+            time.sleep(0.05)
+
+
 def main():
     mode = sys.argv[1]
+    if mode == "unprivileged":
+        guess(*(ipaddress.IPv6Address(word).packed for word in sys.argv[2:4]))
     listener = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_RDMA)
     listener.bind((0, 1 << GROUP_LS - 1))
     print("listens", flush=True)

@@ -36,8 +36,8 @@ SA_CLASS, PATH_RECORD = "0x03", "0x0035"
 class Acm:
     """ibacm on a host as a namespace, which has a /run of its own, until the end of a with block."""
 
-    def __init__(self, fabric, host, waits=True):
-        self.fabric, self.host, self.waits = fabric, host, waits
+    def __init__(self, fabric, host, waits=True, routes="sa"):
+        self.fabric, self.host, self.waits, self.routes = fabric, host, waits, routes
 
     def __enter__(self):
         self.place = tempfile.TemporaryDirectory(prefix="weft-acm-")
@@ -45,7 +45,7 @@ class Acm:
         self.log = folder / "log"
         (folder / "addresses").write_text(f"{self.host} weft0 1 default\n{weft_clients.address_of(self.host)} weft0 1 default\n", encoding="utf-8")
         (folder / "options").write_text(f"log_file {self.log}\nlog_level 2\nlock_file {folder}/lock\nsupport_ips_in_addr_cfg 1\naddr_prot acm\n"
-                                        "route_prot sa\nprovider ibacmp default\n", encoding="utf-8")
+                                        f"route_prot {self.routes}\nprovider ibacmp default\n", encoding="utf-8")
         self.child = subprocess.Popen([self.fabric.weft, "exec", "--ns", self.host, "--", "ibacm", "--systemd", "-P", "-A", str(folder / "addresses"),
                                        "-O", str(folder / "options")], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                       start_new_session=True, env=self.fabric.environment())
@@ -216,6 +216,17 @@ class Resolver(unittest.TestCase):
 
     def test_sa_by_hand(self):
         self.assertIn("MCMemberRecord ", self.sa("mcast"))
+        lids = {port["name"]: port["lid"] for port in self.fabric.ports()}
+        by_name = self.sa("node", "h4")
+        self.assertRegex(by_name, rf'^NodeRecord LID={lids["h4:1"]} .* NodeString="h4 weft0"\nfrom SA: 1 records\n$')
+        guid = re.search(r" PortGUID=(\S+)", by_name)[1]
+        for wanted in (lids["h4:1"], guid, re.search(r" NodeGUID=(\S+)", by_name)[1]):
+            self.assertEqual(self.sa("node", str(wanted)), by_name)
+        self.assertIn("from SA: 11 records", self.sa("node"))  # ten hosts and their switch
+        for wrong, reason in (("h11", "SA has no such record"), ("60000", "SA has no such record"), ("65536", "a LID is from 1 to 65535")):
+            refused = subprocess.run([self.fabric.weft, "sa", "node", wrong, "--host", HOST_OF_OURS], capture_output=True, text=True, timeout=SECONDS,
+                                     env=self.fabric.environment())
+            self.assertEqual((refused.returncode, reason in refused.stderr), (1, True), refused.stderr)
         refused = subprocess.run([self.fabric.weft, "sa", "path", "nowhere", "--host", HOST_OF_OURS], capture_output=True, text=True, timeout=SECONDS,
                                  env=self.fabric.environment())
         self.assertEqual(refused.returncode, 1)
@@ -234,6 +245,27 @@ class Resolver(unittest.TestCase):
                 finally:
                     weft_clients.end(child)
                     child.stdout.close()
+
+    def test_a_resolver_without_privileges_is_not_heard(self):
+        """It costs nothing, and what it answers to others' questions is not taken: its path leads nowhere."""
+        script = str(pathlib.Path(__file__).with_name("odd_resolver.py"))
+        command = [sys.executable, script, "unprivileged", self.gid("h8"), self.gid(HOST_OF_ODD)]
+        stranger = run_until_it_listens(self.fabric, HOST_OF_ODD, command)
+        try:
+            self.assertGreater(self.connect("h8", client=HOST_OF_ODD), 0)
+        finally:
+            weft_clients.end(stranger)
+            stranger.stdout.close()
+        command[-2] = self.gid("h9")
+        silent = run_until_it_listens(self.fabric, HOST_OF_ODD, [sys.executable, script, "hangs"])
+        stranger = run_until_it_listens(self.fabric, HOST_OF_ODD, command)
+        try:
+            self.assertGreater(self.connect("h9", client=HOST_OF_ODD), 0)
+            self.assertEqual(silent.stdout.readline(), "asked\n")
+        finally:
+            for child in (silent, stranger):
+                weft_clients.end(child)
+                child.stdout.close()
 
     def test_the_guide_shows_what_happens(self):
         with tempfile.TemporaryDirectory() as folder:
