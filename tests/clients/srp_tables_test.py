@@ -11,7 +11,8 @@ import srp_tables  # noqa: E402
 
 PCAPS = pathlib.Path(__file__).resolve().parents[1] / "golden" / "pcaps"
 GOLDEN = [PCAPS / f"srp_{name}.pcap" for name in ("login", "rw", "logout")]
-RSP_OPCODE, CMD_OPCODE = 0xC1, 0x02
+ABORT = PCAPS / "srp_abort.pcap"
+RSP_OPCODE, CMD_OPCODE, TSK_MGMT_OPCODE = 0xC1, 0x02, 0x01
 
 
 class Tables(unittest.TestCase):
@@ -29,13 +30,16 @@ class Tables(unittest.TestCase):
         self.assertEqual(faults, [])
         self.assertEqual((sums["login"], sums["refusal"], sums["end"]), (1, 0, 1))
         self.assertGreater(min(sums["read"], sums["write"]), 0)
+        sums, faults = srp_tables.judge([ABORT])
+        self.assertEqual(faults, [])
+        self.assertEqual((sums["login"], sums["abort"], sums["reset"]), (1, 1, 1))
 
     def test_any_reserved_bit_of_a_golden_unit_is_missed_by_nobody(self):
         units = {}
-        for message in (each for path in GOLDEN for each in srp_tables.messages(path)):
+        for message in (each for path in (*GOLDEN, ABORT) for each in srp_tables.messages(path)):
             if message.kind == "send":
                 units.setdefault(message.octets[0], message.octets)
-        self.assertEqual(set(units), {CMD_OPCODE, RSP_OPCODE})
+        self.assertEqual(set(units), {CMD_OPCODE, RSP_OPCODE, TSK_MGMT_OPCODE})
         for opcode, unit in units.items():
             self.assertEqual(srp_tables.decode_unit(unit)[2], [])
             for name, octet, bit, bits in srp_tables.UNITS[opcode][2]:

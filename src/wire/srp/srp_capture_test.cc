@@ -54,7 +54,11 @@ struct SrpCapture {
 void expect_comes_back(ByteSpan unit) {
   const auto opcode = srp_opcode(unit);
   ASSERT_TRUE(opcode.has_value());
-  if (*opcode == SrpOpcode::Cmd) {
+  if (*opcode == SrpOpcode::TskMgmt) {
+    const auto function = parse<SrpTskMgmt>(unit);
+    ASSERT_TRUE(function.has_value()) << function.error().reason;
+    EXPECT_TRUE(std::ranges::equal(to_unit(*function), unit));
+  } else if (*opcode == SrpOpcode::Cmd) {
     const auto command = parse_srp_command(unit, kSrpDefaultImmediateOffset);
     ASSERT_TRUE(command.has_value()) << command.error().reason;
     EXPECT_TRUE(std::ranges::equal(to_unit(*command, kSrpDefaultImmediateOffset), unit));
@@ -78,6 +82,23 @@ TEST(SrpCapture, UnitsFromCaptureComeBackToTheByte) {  // T-SRPI-2
   }
   EXPECT_GT(seen["SRP_CMD"], 20);
   EXPECT_EQ(seen["SRP_CMD"], seen["SRP_RSP"]);
+}
+
+TEST(SrpCapture, AbortAndResetFromCaptureComeBackToTheByte) {  // T-SRPI-2
+  std::map<SrpTaskFunction, int> functions;
+  for (const Bytes& unit : read_capture("srp_abort").units) {
+    const auto judged = srp_tables::decode_unit(unit);
+    EXPECT_TRUE(judged.faults.empty()) << judged.faults.front();
+    expect_comes_back(unit);
+    if (srp_opcode(unit) == SrpOpcode::TskMgmt) {
+      ++functions[parse<SrpTskMgmt>(unit)->function];
+    }
+  }
+  EXPECT_EQ(functions,
+            (std::map<SrpTaskFunction, int>{
+                {SrpTaskFunction::AbortTask,        1},
+                {SrpTaskFunction::LogicalUnitReset, 1}
+  }));
 }
 
 TEST(SrpCapture, LoginFromCaptureComesBackToTheByte) {
