@@ -54,7 +54,8 @@ class LiveHost {
     kernel::install_host({.registry = &made.registry_});
     std::vector<verbs_driver::VerbsDevice*> devices;
     for (const std::string& name : *names) {
-      auto opened = verbs_driver::VerbsDevice::open(made.registry_, {.name = name});
+      auto opened = verbs_driver::VerbsDevice::open(made.registry_,
+                                                    {.name = name, .unregisters_when_gone = true});
       if (!opened) {
         log(core::LogLevel::Warning, fmt::format("{}: {}", name, opened.error().reason));
         continue;

@@ -88,7 +88,11 @@ Result<std::unique_ptr<VerbsDevice>> VerbsDevice::open(core::Registry& registry,
 
 VerbsDevice::VerbsDevice(core::Registry& registry, const VerbsLibrary& library,
                          VerbsDeviceInit init)
-    : registry_(registry), library_(&library), init_(std::move(init)) {}
+    : registry_(registry),
+      library_(&library),
+      init_(std::move(init)),
+      unregistration_(registry.environment(), core::WorkContext::UnboundWorkQueue, 0,
+                      [this] { registry_.unregister_device(*device_); }) {}
 
 Result<void> VerbsDevice::open_context() {
   const auto context = open_by_name(*library_, init_.name);
@@ -143,8 +147,9 @@ Result<void> VerbsDevice::register_device() {
 }
 
 VerbsDevice::~VerbsDevice() {
+  unregistration_.cancel_and_wait();
   if (is_registered_) {
-    registry_.unregister_device(*device_);
+    registry_.unregister_device(*device_);  // nothing, if it went before
   }
   if (thread_.joinable()) {
     eventfd_write(stop_.get(), 1);
@@ -256,6 +261,9 @@ void VerbsDevice::take_async_event() {
         break;
     }
     core::dispatch_event(told);
+    if (*type == verbs::AsyncEventType::DeviceFatal && init_.unregisters_when_gone) {
+      unregistration_.queue();  // in another thread: clients wait for completions
+    }
   }
   library_->ack_async_event(&event);
 }

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "core/device.h"
 #include "core/registry.h"
+#include "core/work.h"
 #include "os/unique_fd.h"
 #include "verbs_driver/arena.h"
 #include "verbs_driver/library.h"
@@ -32,6 +33,9 @@ struct VerbsDeviceInit {
   /// lies in one piece (window_operations.cc). $WEFT_FAST_REGISTRATION asks for it, too.
   bool fast_registration{};
   std::size_t arena_bytes{64U << 20};  ///< policy
+  /// IBV_EVENT_DEVICE_FATAL unregisters the device, as a kernel does one that is pulled out:
+  /// clients are told to leave it. For hosts whose users are clients.
+  bool unregisters_when_gone{};
 };
 
 /// The driver that makes a device of core of one of libibverbs. One thread waits for completion and
@@ -88,6 +92,7 @@ class VerbsDevice final {
   std::unique_ptr<Arena> arena_;
   core::Device* device_{};
   bool is_registered_{};
+  core::Work unregistration_;  // of a device that is gone
   mutable std::mutex qps_mutex_;
   std::unordered_map<std::uint32_t, core::Qp*> qps_;  // by number
   os::UniqueFd stop_;                                 // readable: the thread ends

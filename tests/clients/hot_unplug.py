@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """A host's devices go while programs use them, and come again.
 
-    hot_unplug.py [--smoke] [--rounds N]
+    hot_unplug.py [--smoke] [--rounds N] [--krping krping.so]
 
 Each round adds host h3, runs on it and against it ib_write_bw, rping as server and as client, an rping that waits for a client, blockd as server and as
-client, and ibv_asyncwatch, and takes the host away (`weft node remove h3 --force`). Then each of them hears what a kernel tells of a device that goes:
-IBV_EVENT_DEVICE_FATAL, RDMA_CM_EVENT_DEVICE_REMOVAL, completions with errors; peers on hosts that stay hear that their connections have ended. All end
-by themselves within a bound, but servers that serve until they are told to end. Nothing stays: programs and ids of the daemon, its descriptors, files of
-the run directory and of /dev/shm are those of before; and the hosts that stay work on. 100 rounds, 3 with --smoke.
+client, its form in C as a module of a host, and ibv_asyncwatch, and takes the host away (`weft node remove h3 --force`). Then each of them hears what a
+kernel tells of a device that goes: IBV_EVENT_DEVICE_FATAL, RDMA_CM_EVENT_DEVICE_REMOVAL, completions with errors, a module's client that its device goes;
+peers on hosts that stay hear that their connections have ended. All end by themselves within a bound, but servers that serve until they are told to end.
+Nothing stays: programs and ids of the daemon, its descriptors, files of the run directory and of /dev/shm are those of before; and the hosts that stay
+work on. 100 rounds, 3 with --smoke. With --krping, which is krping's source built as docs/ULP.md says, its server runs on h3 and its client on h1, too.
 """
 import argparse
 import json
@@ -51,8 +52,8 @@ def shared_files():
 class Round:
     """The programs of one round; `address` is the victim's."""
 
-    def __init__(self, fabric, ports, address):
-        self.fabric, self.ports, self.address = fabric, ports, address
+    def __init__(self, fabric, ports, address, krping=None):
+        self.fabric, self.ports, self.address, self.krping = fabric, ports, address, krping
         self.ending, self.served = {}, {}   # by name: who ends by itself, and who serves until it is told to end
 
     def listen(self, name, host, command, port, ends=True):
@@ -100,12 +101,34 @@ class Round:
                 self.connect(*check, int(port))
             else:
                 self.start(*check)
+        self.begin_modules()
         self.watch = fabric.start(VICTIM, ["stdbuf", "-oL", "ibv_asyncwatch"])
         self.wait_for_line(self.watch, "async event FD")
         before = fabric.packets()
         crash.wait_for(lambda: all(sent > before[host] + 1_000 for host, sent in fabric.packets().items()), READY_SECONDS, self.silence)
         for name, child in {**self.ending, **self.served}.items():
             crash.require(child.poll() is None, lambda: f"{name} has ended:\n{crash.tail(child.communicate()[0])}")
+
+    def begin_modules(self):
+        """Protocols in the kernel's C, each in a process of a host."""
+        run = [weft_clients.weft_command(), "module", "run"]
+        port = str(self.ports.take())
+        self.listen("blockd module", VICTIM, [*run, blockd.module(), f"port={port}", f"bytes={blockd.BYTES}"], int(port), ends=False)
+        self.connect("blockd module, client on h2", "h2",
+                     [blockd.program(), "check", self.address, "--port", port, "--bytes", str(blockd.BYTES), "--rounds", MANY[:5]], int(port))
+        if self.krping is None:
+            return
+        port = str(self.ports.take())
+        for name, host in (("krping module", VICTIM), ("krping module on h1", "h1")):
+            self.served[name] = self.fabric.start(host, [*run, "--fast-registration", self.krping])
+            crash.wait_for(lambda: f"{host} krping" in self.modules() or self.served[name].poll() is not None, READY_SECONDS, f"{name} is not loaded")
+        tell = [run[0], "module", "write", "krping", "krping", "--host"]
+        self.listen("krping server", VICTIM, [*tell, VICTIM, f"server,addr={self.address},port={port}"], int(port))
+        self.connect("krping client on h1", "h1", [*tell, "h1", f"client,addr={self.address},port={port},count={MANY},validate"], int(port))
+
+    def modules(self):
+        """'HOST MODULE' of each that is loaded."""
+        return [" ".join(line.split()[:2]) for line in self.fabric.run("module", "list").splitlines()]
 
     def silence(self):
         """Why there is no traffic: who has ended, and what it said."""
@@ -133,7 +156,8 @@ class Round:
             crash.require(in_time, lambda: f"{name} does not end within {END_SECONDS} s:\n{crash.tail(outputs[name])}\n{self.states()}")
         crash.require("device removal" in outputs["rping that waits"],
                       lambda: f"rping hears nothing of the removal:\n{crash.tail(outputs['rping that waits'])}")
-        for name in ("ib_write_bw client", "rping that waits", "rping client", "rping server", "blockd on h1, client on h3", "blockd, client on h2"):
+        for name in ("ib_write_bw client", "rping that waits", "rping client", "rping server", "blockd on h1, client on h3", "blockd, client on h2",
+                     "blockd module, client on h2"):
             crash.require(self.ending[name].returncode != 0, lambda: f"{name} ends as if nothing was:\n{crash.tail(outputs[name])}")
         self.wait_for_line(self.watch, "IBV_EVENT_DEVICE_FATAL")
         weft_clients.end(self.watch)
@@ -142,6 +166,9 @@ class Round:
             child.send_signal(signal.SIGTERM)
             output, in_time = weft_clients.communicate(child, time.monotonic() + END_SECONDS)
             crash.require(in_time and child.returncode == 0, lambda: f"{name} does not end in order: {child.returncode}\n{crash.tail(output)}")
+            if name == "blockd module":
+                crash.require(re.search(r"^blockd: \S+ goes$", output, re.MULTILINE), lambda: f"{name}: nobody told its client\n{crash.tail(output)}")
+            crash.require("is unregistered:" not in output, lambda: f"{name} leaves objects of its device:\n{crash.tail(output)}")
 
 
 def ids(fabric):
@@ -166,7 +193,7 @@ def pingpong(fabric):
     crash.require(outcome.verdict == "ok", f"h1 and h2: {outcome.detail}\n{crash.tail(outcome.client_output)}")
 
 
-def test(rounds):
+def test(rounds, krping):
     ports = weft_clients.Ports()
     with tempfile.TemporaryDirectory() as folder, crash.Fabric(roomy_star(folder), f"unplug-{os.getpid()}") as fabric:
         pingpong(fabric)
@@ -174,7 +201,7 @@ def test(rounds):
         before = fabric.belongings()
         for _ in range(rounds):
             add_victim(fabric)
-            programs = Round(fabric, ports, address_of_victim(fabric))
+            programs = Round(fabric, ports, address_of_victim(fabric), krping)
             programs.begin()
             fabric.run("node", "remove", VICTIM, "--force")
             programs.end()
@@ -190,9 +217,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--smoke", action="store_true", help="3 rounds")
     parser.add_argument("--rounds", type=int, metavar="N", help="how often (default 100)")
+    parser.add_argument("--krping", metavar="FILE", help="krping as a module")
     arguments = parser.parse_args()
     weft_clients.need_programs("ib_write_bw", "rping", "ibv_asyncwatch", "ibv_rc_pingpong", "stdbuf")
-    return crash.main(lambda: test(arguments.rounds or (3 if arguments.smoke else 100)))
+    return crash.main(lambda: test(arguments.rounds or (3 if arguments.smoke else 100), arguments.krping))
 
 
 if __name__ == "__main__":
