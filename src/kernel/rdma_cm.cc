@@ -13,6 +13,7 @@
 #include "core/cm/rdma_cm.h"
 #include "core/device.h"
 #include "core/qp.h"
+#include "core/registry.h"
 #include "kernel/device_face.h"
 #include "kernel/host.h"
 #include "kernel/object_faces.h"
@@ -104,6 +105,9 @@ class IdFace final : public core::RdmaCmHandler {
     if (core::Device* const device = core_id_->device(); device != nullptr) {
       id_.device = face_of(*device);
       id_.port_num = core_id_->port().value();
+      if (!held_) {
+        held_ = device->registry().get_device_by_index(device->index());
+      }
     }
   }
 
@@ -133,6 +137,8 @@ class IdFace final : public core::RdmaCmHandler {
   }
 
   rdma_cm_id id_{};
+  /// A device that goes waits until its ids are destroyed: what they have of it goes before them.
+  core::DeviceReference held_;
   std::unique_ptr<core::RdmaCmId> core_id_;
 };
 
