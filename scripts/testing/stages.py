@@ -53,7 +53,7 @@ def stages(jobs, long=False):
               some("own_manager"), built, beside=True),
         Stage("pyverbs", "rdma-core's own tests on one host, all that is not another vendor's; what is skipped is on a frozen list", client("pyverbs"), built, beside=True),
         Stage("live-changes", "MADs in captures, counters and under rules of faults; nodes that come and go while programs run", client("live_changes"), built, beside=True),
-        Stage("hot-unplug", "a host goes while ib_write_bw, rping and blockd run on it and with it: each hears of it and ends, nothing is left; and it comes again",
+        Stage("hot-unplug", "a host goes while ib_write_bw, rping and both forms of blockd run on it and with it: each hears of it and ends, nothing is left; and it comes again",
               some("hot_unplug"), built),
         Stage("symbols", "the drop-in libraries have every symbol that Debian's have, and every client loads with them", client("drop_in_symbols"), built, beside=True),
         Stage("iscsi", "weft iscsi target: every test of libiscsi's suite, its tools, CHAP, reloading, the commands of the guide", client("iscsi"), built, beside=True),

@@ -98,7 +98,7 @@ TEST_P(UserFaultsTest, ComeFromNoPageThatWasFilled) {
 
 TEST_P(UserFaultsTest, ComeFromNoneOfPagesOfSeveralMappingsThatWereFilled) {
   ASSERT_EQ(madvise(at(2), page_size(), MADV_DONTFORK), 0);  // which makes it a mapping of its own
-  EXPECT_EQ(faults_->fill(page(0), kPages * page_size()), FillOutcome::Filled);
+  ASSERT_EQ(faults_->fill(page(0), kPages * page_size()), FillOutcome::Filled);
   for (unsigned i = 0; i < kPages; ++i) {
     EXPECT_EQ(*at(i), 0);
   }
