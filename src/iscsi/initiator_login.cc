@@ -148,9 +148,17 @@ Result<std::optional<OutgoingPdu>> InitiatorLogin::take(const ReceivedPdu& pdu) 
   }
   tsih_ = response.tsih;
   if (response.next_stage == LoginStage::FullFeature) {
-    if (!is_secure() || (stage_ == LoginStage::SecurityNegotiation && !method_chosen_) ||
-        negotiation_.awaits_answers() || !text_.empty()) {
+    if (!is_secure() || (stage_ == LoginStage::SecurityNegotiation && !method_chosen_)) {
       return fail(ErrorCode::InvalidArgument, "the target ends the login before it is over");
+    }
+    if (negotiation_.awaits_answers()) {
+      return fail(ErrorCode::InvalidArgument, "the target ends the login without an answer to {}",
+                  negotiation_.awaited());
+    }
+    if (!text_.empty()) {
+      return fail(ErrorCode::InvalidArgument,
+                  "the target ends the login with an offer that waits for an answer: {}",
+                  text_.text().substr(0, text_.text().find('\0')));
     }
     done_ = true;
     return std::optional<OutgoingPdu>{};

@@ -73,6 +73,19 @@ DigestPolicy Negotiation::digest_policy(const KeyRow& row) const {
                                                 : preferences_.data_digest;
 }
 
+// RFC 7143 §6.2.2: AND with No and OR with Yes have their outcome by the offer alone, so that the
+// answer is optional; Linux's target leaves it out.
+bool Negotiation::settles(const KeyRow& row) const {
+  return row.flag != nullptr && ((row.rule == KeyRule::And && !(preferences_.values.*row.flag)) ||
+                                 (row.rule == KeyRule::Or && preferences_.values.*row.flag));
+}
+
+std::string_view Negotiation::awaited() const {
+  const auto found = std::ranges::find_if(
+      offered_, [&](const std::string& name) { return !settles(*find_key(name)); });
+  return found == offered_.end() ? std::string_view{} : std::string_view{*found};
+}
+
 void Negotiation::offer(std::string_view name, TextWriter& text) {
   const KeyRow* const row = find_key(name);
   WEFT_ASSERT(row != nullptr, "offers are of keys of the table");
@@ -83,6 +96,9 @@ void Negotiation::offer(std::string_view name, TextWriter& text) {
   } else {
     WEFT_ASSERT(row->flag != nullptr, "a key with text for its value is added by its owner");
     text.add(name, flag_text(preferences_.values.*row->flag));
+    if (settles(*row)) {
+      agreed_.*row->flag = preferences_.values.*row->flag;
+    }
   }
   if (row->rule != KeyRule::Declared) {
     offered_.emplace(name);

@@ -38,8 +38,10 @@ class Negotiation {
   /// `answers`. InvalidArgument if the peer breaks the rules, which ends the negotiation: a key
   /// twice, an answer that the offer does not allow.
   Result<void> take(const TextPair& pair, const NegotiationScene& scene, TextWriter& answers);
-  /// True while an offer has no answer.
-  [[nodiscard]] bool awaits_answers() const { return !offered_.empty(); }
+  /// True while an offer has no answer that it needs.
+  [[nodiscard]] bool awaits_answers() const { return !awaited().empty(); }
+  /// One of these offers; empty if there is none.
+  [[nodiscard]] std::string_view awaited() const;
   [[nodiscard]] const Parameters& agreed() const { return agreed_; }
 
  private:
@@ -49,6 +51,7 @@ class Negotiation {
   [[nodiscard]] std::string answer_flag(const KeyRow& row, std::string_view value);
   [[nodiscard]] std::string answer_digest(const KeyRow& row, std::string_view value);
   [[nodiscard]] Result<void> take_declaration(const KeyRow& row, std::string_view value);
+  [[nodiscard]] bool settles(const KeyRow& row) const;
   [[nodiscard]] DigestPolicy digest_policy(const KeyRow& row) const;
 
   const Preferences& preferences_;

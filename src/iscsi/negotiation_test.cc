@@ -177,9 +177,44 @@ TEST(Negotiation, RefusesAnswersThatTheOfferDoesNotAllow) {
     Negotiation negotiation{wants, {}};
     TextWriter text;
     negotiation.offer(wrong.key, text);
-    EXPECT_TRUE(negotiation.awaits_answers());
+    const bool decides = wrong.key == "InitialR2T" || wrong.key == "ImmediateData";  // §6.2.2
+    EXPECT_EQ(negotiation.awaits_answers(), !decides);
     EXPECT_FALSE(negotiation.take(wrong, {.role = Role::Initiator}, text).has_value())
         << wrong.key << "=" << wrong.value;
+  }
+}
+
+// RFC 7143 §6.2.2: AND with No and OR with Yes need no answer, as Linux's target has it; all else
+// does.
+TEST(Negotiation, AnOfferThatDecidesNeedsNoAnswer) {
+  struct Row {
+    const char* key;
+    bool Parameters::* flag;
+    bool offered;
+    bool needs_answer;
+  };
+  constexpr Row kRows[] = {
+      {"DataPDUInOrder", &Parameters::data_pdu_in_order, true,  false},
+      {"DataPDUInOrder", &Parameters::data_pdu_in_order, false, true },
+      {"ImmediateData",  &Parameters::immediate_data,    false, false},
+      {"ImmediateData",  &Parameters::immediate_data,    true,  true },
+  };
+  for (const Row& row : kRows) {
+    Preferences preferences;
+    preferences.values.*row.flag = row.offered;
+    Negotiation negotiation{preferences, Parameters{}};
+    TextWriter text;
+    negotiation.offer(row.key, text);
+    EXPECT_EQ(negotiation.awaits_answers(), row.needs_answer) << row.key;
+    EXPECT_EQ(negotiation.awaited(), row.needs_answer ? row.key : "");
+    if (!row.needs_answer) {
+      EXPECT_EQ(negotiation.agreed().*row.flag, row.offered) << row.key;
+    }
+    // An answer that comes all the same may say nothing else.
+    const TextPair wrong{row.key, row.offered ? "No" : "Yes"};
+    EXPECT_EQ(negotiation.take(wrong, {.role = Role::Initiator}, text).has_value(),
+              row.needs_answer)
+        << row.key;
   }
 }
 
