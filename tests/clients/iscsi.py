@@ -25,6 +25,7 @@ import plain_iscsi
 import weft_clients
 
 GUIDE = weft_clients.ROOT / "docs" / "guide" / "iscsi.md"
+CONFORMANCE = weft_clients.ROOT / "docs" / "ISCSI-CONFORMANCE.md"
 NAME = "iqn.2026-01.org.weft:disks"
 READY_SECONDS = 20               # policy
 TEST_SECONDS = 60                # policy
@@ -149,6 +150,13 @@ class Suite(unittest.TestCase):
         for names in (*REFUSED.values(), *MISTAKES.values(), *PLACES.values()):
             for name in names:
                 self.assertTrue(any(test.startswith(name) for test in known), name)
+
+
+    def test_the_page_of_conformance_has_each_of_them(self):
+        page = CONFORMANCE.read_text(encoding="utf-8")
+        died = [test for why, tests in iser.DIFFERENCES.items() if not why.startswith("tgt's ") for test, (verdict, _) in tests.items() if verdict == "died"]
+        for name in [name for names in (*REFUSED.values(), *MISTAKES.values()) for name in names] + died:
+            self.assertIn(f"`{name}*`" if name.endswith(".") else f"`{name}`", page)
 
 
 class Tools(unittest.TestCase):
