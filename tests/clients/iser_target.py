@@ -24,6 +24,7 @@ import fat_tree
 import iscsi
 import iscsi_attach
 import iser
+import plain_iscsi
 import rc_capture
 import weft_clients
 
@@ -256,6 +257,28 @@ class IserTarget(unittest.TestCase):
     def test_our_initiator_copies_to_tgt_and_back(self):
         with tempfile.TemporaryDirectory() as folder, iser.Target(self.fabric, SERVER, weft_clients.Ports().take(), iscsi_attach.DISK_BYTES) as target:
             self.copies(target.url("iser"), pathlib.Path(target.folder.name) / "iser", folder, "--initiator", iser.INITIATORS[0])
+
+    def test_protection_information_goes_by_iser(self):
+        """T10-PI: tuples of what our initiator writes by RDMA are on the medium, as one by TCP sees; each tag that is damaged there is an error here."""
+        block_bytes, lba, tag = 512, 8, 4660
+        read, write = (plain_iscsi.block_cdb(opcode, 3, lba, 1) for opcode in (0x88, 0x8A))  # RDPROTECT, WRPROTECT 011b: nobody checks
+        with tempfile.TemporaryDirectory() as folder, Target(self.fabric, "--lun", "ram:1M,pi=1") as target:
+            with self.attached(folder, target.url(), "--application-tag", str(tag)) as attached, \
+                    plain_iscsi.Connection(target.tcp_port, NAME, host=target.address).login() as plain:
+                plain.command(bytes(6))  # the unit attention of a new nexus
+                status, output = attached.qemu_io("write -P 0x5a 4k 256k", "read -P 0x5a 4k 256k")
+                self.assertEqual(status, 0, output)
+                self.assertNotIn("verification failed", output)
+                status, _, data = plain.command(read, expected=block_bytes + 8)
+                block = b"\x5a" * block_bytes
+                self.assertEqual((status, data), (0, block + plain_iscsi.tuple_of(block, tag, lba)))
+                for place in (0, 2, 7):  # guard, application tag, reference tag
+                    wrong = bytearray(data)
+                    wrong[block_bytes + place] ^= 1
+                    self.assertEqual(plain.command(write, bytes(wrong))[0], 0)
+                    self.assertIn("Input/output error", attached.qemu_io("read 4k 4k")[1])
+                    self.assertEqual(plain.command(write, data)[0], 0)
+                    self.assertNotIn("error", attached.qemu_io("read -P 0x5a 4k 4k")[1])
 
     def check_header(self, payload):
         """(key and address of what may be read, of what may be written, the PDU's basic header) of a SEND, as RFC 7145 §9.2 lays it out."""
