@@ -13,8 +13,8 @@ class Proxy:
     """Listens on a port that is free until the end of a with block, and is as slow as it is told. `sessions`: TSIH of each connection's first
     login, in order."""
 
-    def __init__(self, port, seed=1, bytes_a_second=0):
-        self.port, self.random, self.bytes_a_second = port, random.Random(seed), bytes_a_second
+    def __init__(self, port, seed=1, bytes_a_second=0, host="127.0.0.1"):
+        self.host, self.port, self.random, self.bytes_a_second = host, port, random.Random(seed), bytes_a_second
         self.pairs, self.sessions, self.lock, self.damages, self.ends = [], [], threading.Lock(), 0, False
 
     def __enter__(self):
@@ -39,7 +39,7 @@ class Proxy:
             except OSError:
                 return
             try:
-                far = socket.create_connection(("127.0.0.1", self.port), CONNECT_SECONDS)
+                far = socket.create_connection((self.host, self.port), CONNECT_SECONDS)
             except OSError:
                 near.close()
                 continue

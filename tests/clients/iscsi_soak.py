@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""fio writes, reads and verifies disks of `weft iser target` and `weft iscsi target` while links flap, connections are cut off, targets are killed and
+come again, and sessions are reinstated: no lost or wrong block. By iSER our initiator (nbdkit's plugin), by TCP ours with several connections and QEMU's
+`iscsi://`; all three beside each other.
+
+    iscsi_soak.py [--seconds N] [--verbose]
+"""
+import argparse
+import collections
+import contextlib
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import iscsi
+import iscsi_attach
+import iscsi_proxy
+import iser_target
+import weft_clients
+
+DISK_BYTES = 32 << 20            # policy
+PAUSE_SECONDS = (1.0, 4.0)       # policy: between two faults of a way
+DOWN_SECONDS = 1.5               # policy: how long a link is down, or a target away
+END_SECONDS = 120                # policy: until fio has read what it wrote, when no fault comes any more
+SAY_SECONDS = 60                 # policy
+SERVER, CLIENT = iser_target.SERVER, iser_target.CLIENT
+
+
+def fio_job(name, uri, seconds):
+    """Blocks of several sizes, each verified soon after it is written, and again when they are overwritten."""
+    return ["fio", f"--name={name}", "--ioengine=nbd", f"--uri={uri}", "--rw=randrw", "--rwmixread=30", "--bsrange=4k-64k", "--iodepth=8", "--size=24M", "--time_based",
+            f"--runtime={seconds}", "--verify=crc32c", "--verify_fatal=1", "--verify_backlog=64", "--serialize_overlap=1", "--randseed=7", "--group_reporting"]
+
+
+class Way:
+    """One disk with its target, its faults and the fio that uses it."""
+
+    name, faults = "", ()
+
+    def __init__(self, folder, number):
+        self.folder = pathlib.Path(folder) / str(number)
+        self.folder.mkdir()
+        self.disk = iscsi_attach.empty_disk(self.folder, size=DISK_BYTES)
+        self.counts, self.random = collections.Counter(), random.Random(number)
+
+    def trouble(self, ends):
+        """Faults until `ends` is set; each is over when this returns."""
+        while not ends.wait(self.random.uniform(*PAUSE_SECONDS)):
+            fault = self.random.choice(self.faults)
+            getattr(self, fault)()
+            self.counts[fault] += 1
+
+    def restart(self):
+        """The target dies, and comes again for the same file."""
+        self.target.child.send_signal(signal.SIGKILL)
+        self.target.child.wait(iscsi.READY_SECONDS)
+        time.sleep(self.random.uniform(0, DOWN_SECONDS))
+        self.start_target()
+
+    def reinstate(self):
+        """The target drops all sessions, as when its disks are others (SIGHUP), and initiators log in anew."""
+        self.write_configuration()
+        self.target.child.send_signal(signal.SIGHUP)
+
+    def write_configuration(self):
+        """Each time with one unit more or less, so that the target begins anew."""
+        self.units = 3 - getattr(self, "units", 1)
+        luns = f'[[target.lun]]\npath = "{self.disk}"\n' + '[[target.lun]]\nram = "1M"\n' * (self.units - 1)
+        (self.folder / "targets.toml").write_text(f'[[target]]\nname = "{iscsi.NAME}"\n{luns}', encoding="utf-8")
+
+
+class TcpWay(Way):
+    """Over a proxy, which cuts connections off."""
+
+    faults = ("cut", "cut", "restart", "reinstate")
+
+    def open(self, stack):
+        self.port = None
+        self.start_target()
+        stack.callback(lambda: self.target.__exit__())
+        self.proxy = stack.enter_context(iscsi_proxy.Proxy(self.port))
+        return self.export(stack, f"iscsi://{self.proxy.address}/{iscsi.NAME}/0")
+
+    def start_target(self):
+        self.write_configuration()
+        self.target = iscsi.Target("--config", str(self.folder / "targets.toml"), name="", port=self.port or 0).__enter__()
+        self.port = self.target.ports[0]
+
+    def cut(self):
+        self.proxy.cut()
+
+
+class OurTcpWay(TcpWay):
+    name = "TCP by weft iscsi attach, 3 connections, level 2"
+
+    def export(self, stack, url):
+        attached = iscsi_attach.Attached(self.folder, url, "--connections", "3", "--recovery-level", "2", "--digests")
+        return stack.enter_context(attached).nbd
+
+
+class QemuTcpWay(TcpWay):
+    name = "TCP by QEMU's iscsi://"
+
+    def export(self, stack, url):
+        socket = self.folder / "nbd"
+        child = subprocess.Popen(["qemu-nbd", "--format=raw", "--persistent", "--shared=4", f"--socket={socket}", url], stdin=subprocess.DEVNULL)
+        stack.callback(lambda: (child.terminate(), child.wait(iscsi.READY_SECONDS)))
+        deadline = time.monotonic() + iscsi.READY_SECONDS
+        while not socket.exists():
+            if child.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("qemu-nbd does not listen")
+            time.sleep(0.05)
+        return f"nbd+unix:///?socket={socket}"
+
+
+class IserWay(Way):
+    """On two hosts of a fabric, whose link flaps."""
+
+    name, faults = "iSER by weft iser attach", ("flap", "flap", "restart", "reinstate")
+
+    def open(self, stack):
+        self.fabric = stack.enter_context(weft_clients.Fabric("pair", name=f"soak-{os.getpid()}"))
+        self.tcp_port = weft_clients.Ports().take()
+        self.start_target()
+        stack.callback(lambda: self.target.__exit__())
+        attached = iscsi_attach.Attached(self.folder, self.target.url(), command=[self.fabric.weft, "exec", CLIENT, "--", self.fabric.weft, "iser"],
+                                         environment=self.fabric.environment())
+        return stack.enter_context(attached).nbd
+
+    def start_target(self):
+        self.write_configuration()
+        self.target = iser_target.Target(self.fabric, "--config", str(self.folder / "targets.toml"), tcp_port=self.tcp_port, name="").__enter__()
+
+    def restart(self):
+        os.killpg(self.target.child.pid, signal.SIGKILL)
+        self.target.child.wait(iscsi.READY_SECONDS)
+        self.target.__exit__()
+        time.sleep(self.random.uniform(0, DOWN_SECONDS))
+        self.start_target()
+
+    def reinstate(self):
+        self.write_configuration()
+        os.kill(self.target.child.pid, signal.SIGHUP)
+
+    def flap(self):
+        self.fabric.run("link", "down", CLIENT)
+        time.sleep(self.random.uniform(0, DOWN_SECONDS))
+        self.fabric.run("link", "up", CLIENT)
+
+
+def soak(way, seconds, failures):
+    with contextlib.ExitStack() as stack:
+        uri = way.open(stack)
+        log = stack.enter_context(open(way.folder / "fio.log", "w+", encoding="utf-8"))
+        child = subprocess.Popen(fio_job("soak", uri, seconds), cwd=way.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        ends = threading.Event()
+        trouble = threading.Thread(target=way.trouble, args=(ends,))
+        trouble.start()
+        try:
+            child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pass
+        ends.set()
+        trouble.join()
+        try:
+            child.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        said = (way.folder / "fio.log").read_text(encoding="utf-8", errors="replace")
+        figures = ", ".join(line.strip().split(" (")[0] for line in said.splitlines() if line.strip().startswith(("READ:", "WRITE:")))
+        print(f"{way.name}: {figures}; " + ", ".join(f"{count} {fault}" for fault, count in sorted(way.counts.items())), flush=True)
+        if child.returncode != 0 or "verify" in said.replace("verify=", ""):
+            failures.append(f"{way.name}: fio ended with status {child.returncode}\n{said}")
+        if not all(way.counts[fault] for fault in way.faults):
+            failures.append(f"{way.name}: not every fault has come: {dict(way.counts)}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seconds", type=int, default=60, help="how long fio writes; default 60")
+    parser.add_argument("--only", choices=("iser", "ours", "qemu"), action="append", help="this way alone")
+    parser.add_argument("--verbose", action="store_true")
+    arguments = parser.parse_args()
+    weft_clients.need_programs("fio", "nbdkit", "qemu-nbd")
+    ways = {"iser": IserWay, "ours": OurTcpWay, "qemu": QemuTcpWay}
+    failures, start = [], time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="weft-soak-") as folder:
+        threads = [threading.Thread(target=run_way, args=(ways[name], folder, number, arguments.seconds, failures))
+                   for number, name in enumerate(arguments.only or ways)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            threads[0].join(SAY_SECONDS)
+            for thread in threads[1:]:
+                thread.join(0.1)
+            print(f"{time.monotonic() - start:.0f} s", flush=True)
+    for failure in failures:
+        print(failure, file=sys.stderr)
+    return 1 if failures else 0
+
+
+def run_way(kind, folder, number, seconds, failures):
+    try:
+        soak(kind(folder, number), seconds, failures)
+    except Exception as error:  # of whatever kind: the other ways go on, and this one has failed
+        failures.append(f"{kind.name}: {error!r}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
