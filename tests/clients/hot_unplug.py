@@ -143,9 +143,9 @@ class Round:
         seen, deadline = "", time.monotonic() + READY_SECONDS
         while words not in seen:
             crash.require(time.monotonic() < deadline and select.select([child.stdout], [], [], deadline - time.monotonic())[0],
-                          lambda: f"ibv_asyncwatch says nothing of {words}:\n{seen}")
+                          lambda: f"nothing is said of {words.strip()}:\n{seen}")
             line = os.read(child.stdout.fileno(), 4096).decode()
-            crash.require(line, lambda: f"ibv_asyncwatch has ended:\n{seen}")
+            crash.require(line, lambda: f"it has ended before it says {words.strip()}:\n{seen}")
             seen += line
 
     def end(self):
@@ -162,12 +162,11 @@ class Round:
         self.wait_for_line(self.watch, "IBV_EVENT_DEVICE_FATAL")
         weft_clients.end(self.watch)
         self.watch.stdout.close()
+        self.wait_for_line(self.served["blockd module"], " goes\n")  # before it is removed, which tells its client, too
         for name, child in self.served.items():
             child.send_signal(signal.SIGTERM)
             output, in_time = weft_clients.communicate(child, time.monotonic() + END_SECONDS)
             crash.require(in_time and child.returncode == 0, lambda: f"{name} does not end in order: {child.returncode}\n{crash.tail(output)}")
-            if name == "blockd module":
-                crash.require(re.search(r"^blockd: \S+ goes$", output, re.MULTILINE), lambda: f"{name}: nobody told its client\n{crash.tail(output)}")
             crash.require("is unregistered:" not in output, lambda: f"{name} leaves objects of its device:\n{crash.tail(output)}")
 
 
