@@ -90,26 +90,35 @@ void fill_datagram(core::SendWr& made, const ib_ud_wr& wr, const Call& call) {
   made.port = PortNumber{wr.port_num};
 }
 
-/// What the structure that a request is the beginning of has besides.
+/// What the structure that a request is the beginning of has besides. Of opcodes that no datagram
+/// QP has nothing is read: callers may have put anything behind them, and the core refuses them.
 void fill_kind(core::SendWr& made, const ib_send_wr& wr, verbs::QpType type, const Call& call) {
+  const bool is_datagram =
+      type == verbs::QpType::Ud || type == verbs::QpType::Gsi || type == verbs::QpType::Smi;
   switch (wr.opcode) {
     case IB_WR_RDMA_WRITE:
     case IB_WR_RDMA_WRITE_WITH_IMM:
     case IB_WR_RDMA_READ:
     case IB_WR_RDMA_READ_WITH_INV:
-      made.remote_address = rdma_wr(&wr)->remote_addr;
-      made.rkey = RKey{rdma_wr(&wr)->rkey};
+      if (!is_datagram) {
+        made.remote_address = rdma_wr(&wr)->remote_addr;
+        made.rkey = RKey{rdma_wr(&wr)->rkey};
+      }
       break;
     case IB_WR_ATOMIC_CMP_AND_SWP:
     case IB_WR_ATOMIC_FETCH_AND_ADD:
-      fill_atomic(made, *atomic_wr(&wr));
+      if (!is_datagram) {
+        fill_atomic(made, *atomic_wr(&wr));
+      }
       break;
     case IB_WR_REG_MR:
     case IB_WR_REG_MR_INTEGRITY:
-      fill_registration(made, *reg_wr(&wr), call);
+      if (!is_datagram) {
+        fill_registration(made, *reg_wr(&wr), call);
+      }
       break;
     default:
-      if (type == verbs::QpType::Ud || type == verbs::QpType::Gsi || type == verbs::QpType::Smi) {
+      if (is_datagram) {
         fill_datagram(made, *ud_wr(&wr), call);
       }
       break;

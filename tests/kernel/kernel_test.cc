@@ -22,6 +22,9 @@ TEST_F(KernelApi, TellsClientsOfDevices) { EXPECT_EQ(check_client(), 0); }
 TEST_F(KernelApi, SendsAndCallsTheDoneOfEachRequest) { EXPECT_EQ(check_send_and_receive(), 0); }
 TEST_F(KernelApi, TellsOfAFailedTransferOnce) { EXPECT_EQ(check_rdma_context(), 0); }
 TEST_F(KernelApi, RefusesWithTheKernelsErrorNumbers) { EXPECT_EQ(check_refusals(), 0); }
+TEST_F(KernelApi, ReadsNothingOfARequestThatADatagramQpHasNot) {
+  EXPECT_EQ(check_datagram_refusals(), 0);
+}
 TEST_F(KernelApi, MapsListsForRegistration) { EXPECT_EQ(check_registration(), 0); }
 TEST_F(KernelApi, PacksTheHeadersOfDatagrams) { EXPECT_EQ(check_headers(), 0); }
 TEST_F(KernelApi, PinsMemoryOfThisProcess) { EXPECT_EQ(check_pinned_memory(), 0); }

@@ -288,3 +288,37 @@ int check_headers(void) {
   CHECK(ib_ud_header_unpack(wire, &again) == -EINVAL);
   return 0;
 }
+
+/* A request's structure follows from its opcode; of one that no datagram QP takes nothing more is
+ * read than ib_send_wr has. */
+int check_datagram_refusals(void) {
+  static const enum ib_wr_opcode opcodes[] = {
+      IB_WR_RDMA_WRITE,         IB_WR_RDMA_WRITE_WITH_IMM,  IB_WR_RDMA_READ,
+      IB_WR_ATOMIC_CMP_AND_SWP, IB_WR_ATOMIC_FETCH_AND_ADD, IB_WR_REG_MR,
+      IB_WR_REG_MR_INTEGRITY};
+  struct ib_qp_init_attr init = {.qp_type = IB_QPT_UD, .sq_sig_type = IB_SIGNAL_REQ_WR};
+  struct rdma_ah_attr attr = {.type = RDMA_AH_ATTR_TYPE_IB};
+  struct ib_ud_wr wr;
+  struct ib_qp* qp;
+  struct end end;
+  CHECK(open_end(&end, devices[0], 0) == 0);
+  init.send_cq = init.recv_cq = end.cq;
+  init.cap.max_send_wr = init.cap.max_recv_wr = DEPTH;
+  init.cap.max_send_sge = init.cap.max_recv_sge = 1;
+  qp = ib_create_qp(end.pd, &init);
+  CHECK(!IS_ERR(qp));
+  memset(&wr, 0, sizeof(wr));
+  rdma_ah_set_dlid(&attr, lid_of(devices[1]));
+  rdma_ah_set_port_num(&attr, 1);
+  wr.ah = rdma_create_ah(end.pd, &attr, 0);
+  CHECK(!IS_ERR(wr.ah));
+  for (unsigned i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
+    const struct ib_send_wr* bad = NULL;
+    wr.wr.opcode = opcodes[i];
+    CHECK(ib_post_send(qp, &wr.wr, &bad) < 0);
+    CHECK(bad == &wr.wr);
+  }
+  CHECK(rdma_destroy_ah(wr.ah, 0) == 0);
+  CHECK(ib_destroy_qp(qp) == 0);
+  return close_end(&end);
+}

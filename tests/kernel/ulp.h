@@ -36,6 +36,7 @@ int check_client(void);
 int check_send_and_receive(void);
 int check_rdma_context(void);
 int check_refusals(void);
+int check_datagram_refusals(void);
 int check_registration(void);
 int check_headers(void);
 
