@@ -148,17 +148,8 @@ Result<std::optional<OutgoingPdu>> InitiatorLogin::take(const ReceivedPdu& pdu) 
   }
   tsih_ = response.tsih;
   if (response.next_stage == LoginStage::FullFeature) {
-    if (!is_secure() || (stage_ == LoginStage::SecurityNegotiation && !method_chosen_)) {
-      return fail(ErrorCode::InvalidArgument, "the target ends the login before it is over");
-    }
-    if (negotiation_.awaits_answers()) {
-      return fail(ErrorCode::InvalidArgument, "the target ends the login without an answer to {}",
-                  negotiation_.awaited());
-    }
-    if (!text_.empty()) {
-      return fail(ErrorCode::InvalidArgument,
-                  "the target ends the login with an offer that waits for an answer: {}",
-                  text_.text().substr(0, text_.text().find('\0')));
+    if (auto ended = check_end(); !ended) {
+      return std::unexpected(ended.error());
     }
     done_ = true;
     return std::optional<OutgoingPdu>{};
@@ -170,6 +161,23 @@ Result<std::optional<OutgoingPdu>> InitiatorLogin::take(const ReceivedPdu& pdu) 
   stage_ = LoginStage::LoginOperationalNegotiation;
   offer_operational();
   return std::optional{request(true)};
+}
+
+// Whether the target may end the login here.
+Result<void> InitiatorLogin::check_end() const {
+  if (!is_secure() || (stage_ == LoginStage::SecurityNegotiation && !method_chosen_)) {
+    return fail(ErrorCode::InvalidArgument, "the target ends the login before it is over");
+  }
+  if (negotiation_.awaits_answers()) {
+    return fail(ErrorCode::InvalidArgument, "the target ends the login without an answer to {}",
+                negotiation_.awaited());
+  }
+  if (!text_.empty()) {
+    return fail(ErrorCode::InvalidArgument,
+                "the target ends the login with an offer that waits for an answer: {}",
+                text_.text().substr(0, text_.text().find('\0')));
+  }
+  return {};
 }
 
 Result<void> InitiatorLogin::take_security(const TextPairs& pairs, bool transit) {

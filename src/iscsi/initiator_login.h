@@ -52,6 +52,7 @@ class InitiatorLogin {
 
   [[nodiscard]] OutgoingPdu request(bool transit);
   void offer_operational();
+  [[nodiscard]] Result<void> check_end() const;
   [[nodiscard]] Result<void> take_security(const TextPairs& pairs, bool transit);
   [[nodiscard]] Result<void> take_operational(const TextPairs& pairs);
   [[nodiscard]] Result<void> take_failure(const wire::iscsi::LoginResponse& response);
