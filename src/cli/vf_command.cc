@@ -24,6 +24,7 @@ using nlohmann::json;
 struct FunctionOptions {
   std::shared_ptr<std::string> fabric;
   std::string port;
+  std::string moved;
   std::vector<std::string> names;
   bool is_forced{};
   bool as_json{};
@@ -121,8 +122,7 @@ int set(const FunctionOptions& options) {
 }
 
 int migrate(const FunctionOptions& options) {
-  return change(*options.fabric,
-                fmt::format("move vf {} of={}", options.names.front(), options.port));
+  return change(*options.fabric, fmt::format("move vf {} of={}", options.moved, options.port));
 }
 
 /// Only virtual functions: a host with a cable is `weft node`'s.
@@ -193,7 +193,7 @@ void add_vf(CLI::App& app, Outcome& outcome) {
   auto* const migrate_command =
       command->add_subcommand("migrate", "Moves a function to the port of another host");
   migrate_command->fallthrough();
-  migrate_command->add_option("name", options->names, "Its host")->required()->expected(1);
+  migrate_command->add_option("name", options->moved, "Its host")->required();
   migrate_command->add_option("port", options->port, "h3, h3:1 or h3/weft1:2")->required();
   migrate_command->footer(
       "As: weft vf migrate v1 h3\n"

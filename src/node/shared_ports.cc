@@ -23,6 +23,9 @@ static_assert(kFirstTunnelQpn.value() + 8 * (fabric::kMostVirtualFunctions + 1) 
                   first_qpn_of(1).value(),
               "they are of slot 0");
 
+/// Policy: as AliasGuidLimits::timeout, after which the Delete is sent again.
+constexpr Duration kDeletedWithin = Duration::seconds(2);
+
 [[nodiscard]] sriov::PhysicalPort physical_port_of(const fabric::TablesBuilder& tables,
                                                    PortIndex index) {
   const PortRecord& record = tables.port(index);
@@ -118,8 +121,8 @@ void SharedPorts::remove(PortIndex port, Instant now) {
   }
 }
 
-/// SA gets the Delete of the GUID before its Set at the other port, since it declines a GUID that
-/// two ports have; if they overtake each other, the Set is repeated (AliasGuids).
+/// SA is asked for the GUID at the other port when it has answered the Delete at this one, since it
+/// declines a GUID that two ports have; without an answer, after that request's time.
 Result<std::size_t> SharedPorts::move(PortIndex port, const Function& to,
                                       const fabric::FunctionDescription& wanted, Instant now) {
   const Function from = functions_.at(port);
@@ -144,9 +147,32 @@ Result<std::size_t> SharedPorts::move(PortIndex port, const Function& to,
   target.functions[to.number] = port;
   target.descriptions[port] = wanted;
   functions_[port] = to;
+  target.port->multiplexer().alias_guids().postpone(to.number, now + kDeletedWithin);
+  moves_[port] = {.from = from, .to = to};
   ports_as_of_ = 0;
   pass_on(to.physical, target, now);
+  end_moves(from.physical, now);  // if the port is down, there is nothing to wait for
   return lost->size();
+}
+
+/// Has the GUIDs of functions that have left the port registered, where SA has deleted them.
+void SharedPorts::end_moves(PortIndex from, Instant now) {
+  const auto is_deleted = [&](const Function& function) {
+    const auto source = shared_.find(function.physical);
+    return source == shared_.end() || source->second.port->multiplexer().alias_guids().state(
+                                          function.number) != sriov::AliasGuidState::Withdrawing;
+  };
+  std::erase_if(moves_, [&](const auto& entry) {
+    const Move& move = entry.second;
+    if (move.from.physical != from || !is_deleted(move.from)) {
+      return false;
+    }
+    if (const auto target = shared_.find(move.to.physical); target != shared_.end()) {
+      target->second.port->multiplexer().alias_guids().postpone(move.to.number, now);
+      pass_on(target->first, target->second, now);
+    }
+    return true;
+  });
 }
 
 bool SharedPorts::may_add(PortIndex physical, FunctionId function, Instant now) const {
@@ -204,6 +230,7 @@ bool SharedPorts::receive(PortIndex at, mad::InterfaceKind kind, const mad::MadA
   }
   shared->second.port->receive(source, bytes, now);
   pass_on(at, shared->second, now);
+  end_moves(at, now);
   return true;
 }
 

@@ -105,7 +105,14 @@ class SharedPorts {
     std::map<fabric::PortIndex, fabric::FunctionDescription> descriptions;
   };
 
+  /// A function that has left `from`, where its GUID is still to be deleted.
+  struct Move {
+    Function from;
+    Function to;
+  };
+
   [[nodiscard]] Shared& shared_at(fabric::PortIndex physical, Instant now);
+  void end_moves(fabric::PortIndex from, Instant now);
   void pass_on(fabric::PortIndex physical, Shared& shared, Instant now);
   void update(fabric::PortIndex physical, Shared& shared, Instant now);
   void write_port(fabric::PortIndex physical, fabric::PortIndex port,
@@ -116,6 +123,7 @@ class SharedPorts {
   TunnelTap tunnel_tap_;
   std::map<fabric::PortIndex, Shared> shared_;       // by physical port
   std::map<fabric::PortIndex, Function> functions_;  // by the function's port
+  std::map<fabric::PortIndex, Move> moves_;          // the same
   std::uint64_t ports_as_of_{};
   bool tables_changed_{};
 };

@@ -123,6 +123,13 @@ Result<void> AliasGuids::set(FunctionId function, Guid admin, Instant /*now*/) {
   return {};
 }
 
+void AliasGuids::postpone(FunctionId function, Instant until) {
+  if (const auto found = records_.find(function);
+      found != records_.end() && found->second.state == Pending) {
+    found->second.retry_at = until;
+  }
+}
+
 void AliasGuids::reregister_all(Instant /*now*/) {
   for (const auto& [function, record] : records_) {
     apply(function, AliasGuidInput::Reregister);

@@ -64,6 +64,8 @@ class AliasGuids {
   /// `admin`: a GUID, kGuidByManager or kGuidDelete. InvalidArgument: the physical function's is
   /// the port's own.
   [[nodiscard]] Result<void> set(FunctionId function, Guid admin, Instant now);
+  /// What is to be registered is not asked for before then.
+  void postpone(FunctionId function, Instant until);
   /// Client re-register, or another manager.
   void reregister_all(Instant now);
   /// The port can send again: what SA has not confirmed is asked for at once.

@@ -250,4 +250,14 @@ Result<void> SubnetManager::set_guids(PortId port, std::vector<Guid> guids, Inst
   return {};
 }
 
+std::vector<Guid> SubnetManager::guids_of(PortId port) const {
+  const SubnetPort& record = subnet_.port(port);
+  for (const auto* const asked : {&guids_to_write_, &guids_under_way_}) {
+    if (const auto found = asked->find(record.guid); found != asked->end()) {
+      return found->second;
+    }
+  }
+  return record.guids;
+}
+
 }  // namespace weft::subnet

@@ -84,6 +84,8 @@ class SubnetControl {
                                              Instant now) = 0;
   /// Sets the GUIDInfo of a port (GUIDInfoRecord Set, Delete); entry 0 is kept.
   virtual Result<void> set_guids(PortId port, std::vector<Guid> guids, Instant now) = 0;
+  /// What a port's GUIDInfo is to be: as set_guids() said last, though it may not be written yet.
+  [[nodiscard]] virtual std::vector<Guid> guids_of(PortId port) const = 0;
 };
 
 /// Receives the subnet manager's events. PortIds refer to the subnet after the event.

@@ -83,6 +83,7 @@ class SubnetManager final : public SubnetControl {
   Result<void> set_multicast_members(Lid mlid, std::span<const MulticastMember> members,
                                      Instant now) override;
   Result<void> set_guids(PortId port, std::vector<Guid> guids, Instant now) override;
+  [[nodiscard]] std::vector<Guid> guids_of(PortId port) const override;
 
  private:
   /// Purpose of the SMPs in flight.

@@ -413,7 +413,7 @@ class AsThisUser(Functions, unittest.TestCase):
         self.functions_up()
         ports = self.ports()
         flood = self.begin("v1", sys.executable, str(FLOOD), str(ports["h1"]["lid"]), ports["v1"]["gid"], ports["v2"]["gid"], str(FLOODS),
-                           "joins", "foreign", "tagged", "tables", "requests", "qp0")
+                           "joins", "foreign", "requests", "qp0")
         rounds = 0
         while flood.poll() is None or rounds == 0:
             self.rping("v2", "h2")
@@ -421,7 +421,7 @@ class AsThisUser(Functions, unittest.TestCase):
             rounds += 1
         self.assertRegex(self.end_well(flood), rf"joins: {FLOODS}\n")
         counts = self.counts("v1")
-        for reason in ("too many membership requests are open, or a repeat", "the transaction ID's top byte is not zero", "a virtual QP0 sends nothing"):
+        for reason in ("too many membership requests are open, or a repeat", "a virtual QP0 sends nothing"):
             self.assertTrue(counts.get(reason), f"{reason}: {counts}")
         self.assertLessEqual(len(self.shown("v1")["groups"]), 512)
         self.assertFalse(set(counts) & set(self.counts("v2")) - {"translated to the port's indexes and ids"})
@@ -508,6 +508,7 @@ class AsThisUser(Functions, unittest.TestCase):
         for place, number in (("h3", 2), ("h1", 2)):
             self.weft("vf", "migrate", "v1", place)
             start = time.monotonic()
+            self.assertTrue(namespaces.eventually(lambda place=place: self.ports()["v1"]["function_of"] == f"{place}:1" and self.ports()["v1"]["state"].lower() == "active"))
             self.rping("v1", "h2", MOVED)
             self.assertLess(time.monotonic() - start, MIGRATION_SECONDS)
             ports = self.ports()
@@ -536,11 +537,11 @@ class AsThisUser(Functions, unittest.TestCase):
         port = str(self.free.take())
         server = self.begin_server("v1", port, "rping", "-s", "-a", MOVED["v1"], "-p", port)
         client = self.begin("h2", "rping", "-c", "-a", MOVED["v1"], "-p", port)
-        self.assertTrue(namespaces.eventually(lambda: len(self.ids_of("h2")) == 1))
+        self.assertTrue(namespaces.eventually(lambda: any(entry["state"] == "CONNECT" for entry in self.ids_of("h2"))), self.ids_of("h2"))
         self.weft("vf", "migrate", "v1", "h3")
         output, in_time = weft_clients.communicate(client, time.monotonic() + SECONDS)
         self.assertTrue(in_time, output)
-        self.assertIn("retry exceeded", output.lower())
+        self.assertRegex(output, "status 12|DISCONNECT")  # IBV_WC_RETRY_EXC_ERR, or what the other end says of its own
         weft_clients.end(server)
 
     def test_what_cannot_be_is_refused_in_words(self):

@@ -5,7 +5,6 @@
 
     joins       COUNT groups, each another one, from OWN_GID
     foreign     joins in the name of OTHER_GID, which another function has
-    tagged      queries whose transaction IDs have a top byte, which is the function's number on the wire
     tables      GetTable of all nodes, by RMPP, whose segments are never acknowledged
     requests    REQs of CM to OTHER_GID's port, each with another communication ID, never continued
     qp0         SMPs by QP0
@@ -76,8 +75,6 @@ class Flood:
             return CLASS_SA, join(number, self.own)
         if kind == "foreign":
             return CLASS_SA, join(number, self.other)
-        if kind == "tagged":
-            return CLASS_SA, sa(GET, 0xAB << 56 | number, NODE_RECORD)
         if kind == "tables":
             return CLASS_SA, sa(GET_TABLE, number, NODE_RECORD)
         if kind == "requests":  # of which the manager of ids reads the local communication ID, at the start of the data

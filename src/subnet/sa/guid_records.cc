@@ -45,7 +45,7 @@ void SubnetAdministration::change_guids(const SaQuery& query, SaAnswer& answer) 
   const std::uint64_t first_bit = wire::kComponent<Record, "GUID">;
   const std::size_t first = wanted.block * kBlock;
   const std::size_t capacity = subnet.port(*port).info.guid_cap;
-  std::vector<Guid> guids = subnet.port(*port).guids;
+  std::vector<Guid> guids = control_.guids_of(*port);
   guids.resize(std::max(guids.size(), capacity));
   Record result{.lid = subnet.port(*port).info.lid, .block = wanted.block};
   std::vector<std::pair<wire::Trap, Guid>> changes;
@@ -64,8 +64,12 @@ void SubnetAdministration::change_guids(const SaQuery& query, SaAnswer& answer) 
                  ? make_guid(directory_, subnet, guid_of(*port), index)
                  : wanted.guid_info.guids[i];
       const bool is_repeated = guid != guids[index] && std::ranges::count(guids, guid) != 0;
+      // One that the holder is to lose, and has still as long as that is not written, moves.
       const auto holder = directory_.find_gid(subnet, Gid{subnet.subnet_prefix, guid});
-      if (is_repeated || (holder && *holder != *port)) {
+      const bool is_held =
+          holder && *holder != *port &&
+          (guid_of(*holder) == guid || std::ranges::count(control_.guids_of(*holder), guid) != 0);
+      if (is_repeated || is_held) {
         continue;
       }
     }

@@ -63,6 +63,24 @@ TEST_F(SaGuids, ThatOthersHaveAreDeclined) {
   EXPECT_EQ(once.guids[2], Guid{});
 }
 
+TEST_F(SaGuids, ThatAnotherIsToLoseMove) {
+  ASSERT_EQ(set(SaLab::kH3, wanted(1, Guid{0xA1}), kBlock | guid_bit(1)).status, 0);
+  lab.sa.subnet_changed({}, lab.network.now);  // it knows whose it is
+  const Record for_h2 = [] {
+    Record record{.lid = SaLab::kH2, .block = 0};
+    record.guid_info.guids[1] = Guid{0xA1};
+    return record;
+  }();
+  const auto told = [&] {
+    return set(SaLab::kH2, for_h2, kBlock | guid_bit(1)).record<Record>().guid_info.guids[1];
+  };
+  EXPECT_EQ(told(), Guid{});
+  std::vector<Guid> without = lab.control.model.port(lab.h3).guids;
+  without[1] = Guid{};
+  lab.control.asked_guids[lab.h3] = without;
+  EXPECT_EQ(told(), Guid{0xA1});
+}
+
 TEST_F(SaGuids, AreDeleted) {
   ASSERT_EQ(set(SaLab::kH3, wanted(1, Guid{0xA1}), kBlock | guid_bit(1)).status, 0);
   const Reported reported =

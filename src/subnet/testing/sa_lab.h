@@ -73,6 +73,11 @@ class TestControl final : public SubnetControl {
     trees[mlid].assign(members.begin(), members.end());
     return {};
   }
+  [[nodiscard]] std::vector<Guid> guids_of(PortId port) const override {
+    const auto asked = asked_guids.find(port);
+    return asked == asked_guids.end() ? model.port(port).guids : asked->second;
+  }
+  std::map<PortId, std::vector<Guid>> asked_guids;  // that are not written yet
   Result<void> set_guids(PortId port, std::vector<Guid> guids, Instant) override {
     if (refuses_guids) {
       return fail(ErrorCode::Io, "the port did not answer");
