@@ -252,6 +252,10 @@ World::World(std::uint64_t seed, const Scenario& scenario)
     options.isid += i;
     options.preferences = preferences_by(random_, scenario);
     options.fast_fail = Duration::seconds(5 + static_cast<std::int64_t>(random_.below(30)));
+    // A command whose connections are cut one after the other takes longer than users wait; that it
+    // is not lost is what is looked for.
+    options.command_timeout =
+        scenario.level == 2 ? Duration::seconds(120) : options.command_timeout;
     if (scenario.chap) {
       options.chap = {.peers = {kTargetAccount}, .own = kInitiatorAccount};
     }
