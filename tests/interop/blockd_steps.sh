@@ -7,7 +7,7 @@ size="--port 7770 --bytes 1048576"
 check="timeout 60 /extra/bin/blockd++ check $A $size --seconds 40"
 serve="timeout -k 10 120 /extra/bin/blockd++ serve $size"
 module="timeout -k 10 120 /extra/bin/weft-module run /extra/bin/blockd.so port=7770 bytes=1048576"
-step ping true "ping -c 2 -W 2 $A"  # a first connection while ARP asks is too slow
+step ping true "ping -c 2 -W 2 $A"
 step module -c "$module" "$check"
 step blockd++ -c "$serve" "$check"
 step module_rounds "$module" "$check --rounds 3"
