@@ -1,0 +1,214 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "ring/placement.h"
+#include "ring/testing/explored_atomics.h"
+#include "ring/testing/explorer.h"
+
+/// A peer that places and an owner that withdraws, in every interleaving that the bounds below
+/// allow: nothing is written to memory after a withdrawal returned, though the peer may be stopped
+/// anywhere but inside its system call. Mistakes that let it are found.
+
+namespace weft::ring {
+namespace {
+
+using testing::ExploredAtomics;
+using testing::Explorer;
+
+constexpr std::size_t kEpochs = 2;
+constexpr std::uint32_t kThread = 7;
+
+struct Plan {
+  bool peer_may_be_stopped{};  // the owner finds it so whenever it is not inside the call
+  // Planted when not as here.
+  bool owner_closes_guard{true};
+  bool owner_waits{true};
+  bool owner_ends_epoch_first{true};
+  bool guard_comes_with_grant{true};
+  bool peer_claims_first{true};
+  bool claim_outlasts_copy{true};
+};
+
+/// Memory of both, and what the kernel knows. The memory of one epoch is another than that of the
+/// next, as are their guards.
+struct World {
+  PlacementWords words;
+  std::atomic<std::uint64_t> granted{0};       // the newest grant's epoch
+  std::atomic<std::uint64_t> newest_guard{0};  // for peers that ask for it late
+  std::array<std::atomic<std::uint32_t>, kEpochs> guard_is_open{};
+  // Known to the explorer alone.
+  std::array<bool, kEpochs> is_given_back{};
+  bool is_inside_call{};
+
+  /// process_vm_writev(2): the guard is touched first, and then the copy goes on even if it is
+  /// closed; nobody stops in between.
+  void copy(std::uint64_t epoch, std::uint64_t guard) {
+    const std::uint32_t is_open =
+        ExploredAtomics::fetch_add(guard_is_open.at(guard), 0, std::memory_order_acq_rel);
+    if (is_open == 0) {
+      return;
+    }
+    is_inside_call = true;
+    for (int step = 0; step < 2; ++step) {
+      Explorer::running()->check(!is_given_back.at(epoch), "memory is written while it is granted");
+      ExploredAtomics::fence();  // a step, at which others may run
+    }
+    Explorer::running()->check(!is_given_back.at(epoch), "memory is written while it is granted");
+    is_inside_call = false;
+  }
+};
+
+template <class Atomics>
+void place(World& world, const Plan& plan) {
+  const std::uint64_t epoch = ExploredAtomics::load(world.granted, std::memory_order_acquire);
+  if (!plan.peer_claims_first &&
+      ExploredAtomics::load(world.words.epoch.value, std::memory_order_acquire) != epoch) {
+    return;
+  }
+  bool has_begun = true;
+  if (plan.peer_claims_first) {
+    has_begun = begin_placement<Atomics>(world.words, 0, kThread, epoch);
+  } else {
+    Atomics::store(world.words.claims[0].thread, kThread, std::memory_order_relaxed);
+    Atomics::fence();
+  }
+  if (!has_begun) {
+    Explorer::running()->wake(world.words.claims[0].thread);
+    return;
+  }
+  const std::uint64_t guard =
+      plan.guard_comes_with_grant
+          ? epoch
+          : ExploredAtomics::load(world.newest_guard, std::memory_order_acquire);
+  if (plan.claim_outlasts_copy) {
+    world.copy(epoch, guard);
+  }
+  end_placement<Atomics>(world.words, 0);
+  Explorer::running()->wake(world.words.claims[0].thread);
+  if (!plan.claim_outlasts_copy) {
+    world.copy(epoch, guard);
+  }
+}
+
+template <class Atomics>
+void withdraw(World& world, const Plan& plan) {
+  const auto wait = [&] {
+    wait_for_placements<Atomics>(
+        world.words, [&](const std::atomic<std::uint32_t>& claim, std::uint32_t thread) {
+          if (plan.peer_may_be_stopped && !world.is_inside_call) {
+            return false;
+          }
+          Explorer::running()->sleep_while(claim, thread);
+          return true;
+        });
+  };
+  if (!plan.owner_ends_epoch_first) {
+    wait();
+  }
+  end_epoch<Atomics>(world.words);
+  if (plan.owner_closes_guard) {
+    ExploredAtomics::fetch_and(world.guard_is_open[0], 0, std::memory_order_acq_rel);
+  }
+  if (plan.owner_ends_epoch_first && plan.owner_waits) {
+    wait();
+  }
+  world.is_given_back[0] = true;
+  ExploredAtomics::fetch_add(world.guard_is_open[1], 1, std::memory_order_acq_rel);
+  ExploredAtomics::store(world.newest_guard, 1, std::memory_order_release);
+  ExploredAtomics::store(world.granted, 1, std::memory_order_release);
+}
+
+template <class PeerAtomics = ExploredAtomics, class OwnerAtomics = ExploredAtomics>
+Explorer::Scenario scenario(const Plan& plan) {
+  return [plan](Explorer& explorer) {
+    const auto world = std::make_shared<World>();
+    world->guard_is_open[0] = 1;
+    explorer.share("epoch", world->words.epoch.value);
+    explorer.share("claim", world->words.claims[0].thread);
+    explorer.share("granted", world->granted);
+    explorer.share("newest guard", world->newest_guard);
+    explorer.share("guard 0", world->guard_is_open[0]);
+    explorer.share("guard 1", world->guard_is_open[1]);
+    for (std::size_t claim = 1; claim < kPlacementClaims; ++claim) {
+      explorer.share("another claim", world->words.claims.at(claim).thread);
+    }
+    explorer.add_fiber("peer", [&plan, world] {
+      place<PeerAtomics>(*world, plan);
+      place<PeerAtomics>(*world, plan);
+    });
+    explorer.add_fiber("owner", [&plan, world] { withdraw<OwnerAtomics>(*world, plan); });
+  };
+}
+
+constexpr std::uint64_t kRunsMax = 1'000'000;  // policy: sufficient to try all
+
+void expect_sound(const Plan& plan) {
+  const auto report = Explorer::every(scenario(plan), {.deviations = 4, .runs = kRunsMax});
+  EXPECT_EQ(report.failure, "");
+  EXPECT_TRUE(report.is_complete) << report.runs << " runs were not enough";
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    EXPECT_EQ(Explorer::at_random(scenario(plan), seed, 500).failure, "") << "seed " << seed;
+  }
+}
+
+void expect_found(const Explorer::Scenario& planted) {
+  const auto report = Explorer::every(planted, {.deviations = 4, .runs = kRunsMax});
+  constexpr std::string_view kFailure = "not so: memory is written while it is granted";
+  EXPECT_EQ(report.failure.substr(0, kFailure.size()), kFailure) << report.failure;
+}
+
+TEST(PlacementInterleaving, NothingIsWrittenAfterAWithdrawal) { expect_sound({}); }
+
+TEST(PlacementInterleaving, NorByAPeerThatWasStopped) {
+  expect_sound({.peer_may_be_stopped = true});
+}
+
+TEST(PlacementInterleaving, ClaimsAreEnoughForAPeerThatRuns) {
+  expect_sound({.owner_closes_guard = false});
+}
+
+/// Planted bug: no fence.
+struct NoFence : ExploredAtomics {
+  static void fence() {}
+};
+
+TEST(PlacementInterleaving, FindsAPeerWithoutAFence) {
+  expect_found(scenario<NoFence>({.owner_closes_guard = false}));
+}
+
+TEST(PlacementInterleaving, FindsAnOwnerWithoutAFence) {
+  expect_found(scenario<ExploredAtomics, NoFence>({.owner_closes_guard = false}));
+}
+
+TEST(PlacementInterleaving, FindsAnOwnerThatDoesNotWait) {
+  expect_found(scenario({.owner_waits = false}));
+}
+
+TEST(PlacementInterleaving, FindsAnOwnerThatWaitsBeforeItEndsTheEpoch) {
+  expect_found(scenario({.owner_ends_epoch_first = false}));
+}
+
+TEST(PlacementInterleaving, FindsAPeerThatLooksBeforeItClaims) {
+  expect_found(scenario({.owner_closes_guard = false, .peer_claims_first = false}));
+}
+
+TEST(PlacementInterleaving, FindsAnOwnerThatLeavesTheGuardOpenForAStoppedPeer) {
+  expect_found(scenario({.peer_may_be_stopped = true, .owner_closes_guard = false}));
+}
+
+TEST(PlacementInterleaving, FindsAnOldGrantWithANewGuard) {
+  expect_found(scenario({.peer_may_be_stopped = true, .guard_comes_with_grant = false}));
+}
+
+TEST(PlacementInterleaving, FindsAClaimThatIsGivenUpTooEarly) {
+  expect_found(scenario({.claim_outlasts_copy = false}));
+}
+
+}  // namespace
+}  // namespace weft::ring
