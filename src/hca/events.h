@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "base/identifiers.h"
@@ -13,6 +14,7 @@ namespace weft::hca {
 class CompletionQueue;
 class SharedReceiveQueue;
 class Qp;
+struct PlaceableMemory;
 
 /// An asynchronous event (IBTA vol 1 §11.6.3). At most one object pointer is set; port events set
 /// `port` instead.
@@ -90,6 +92,22 @@ class HcaEvents {
   virtual void xrc_proxy_requested(const XrcProxyRequest& /*request*/) {}
   /// The target QP no longer needs any of its proxies.
   virtual void xrc_proxies_released(std::uint32_t /*domain*/, Qpn /*target*/) {}
+
+  // Direct placement (hca/placement.h), for drivers whose peers can reach this process's memory.
+
+  /// Asked before the QP's peer is granted anything: names the time at which its request was
+  /// checked. Nothing if the peer places nothing.
+  [[nodiscard]] virtual std::optional<std::uint64_t> placement_epoch(Qp& /*qp*/) {
+    return std::nullopt;
+  }
+  /// The peer may reach this memory until the next withdrawal. No effect if there was one since
+  /// `epoch`.
+  virtual void grant_placement(Qp& /*qp*/, std::uint64_t /*epoch*/,
+                               const PlaceableMemory& /*memory*/) {}
+  /// Withdraws all that was granted: a key, a region or a QP changes. Returns when no peer reaches
+  /// this process's memory any more. The one call here that waits, for as long as a peer's copy
+  /// takes.
+  virtual void withdraw_placement() {}
 
   /// True if the driver wants reasons for error completions (WEFT_EXPLAIN=1). Checked before a
   /// reason is formatted.

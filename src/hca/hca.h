@@ -16,6 +16,7 @@
 #include "hca/held_objects.h"
 #include "hca/limits.h"
 #include "hca/memory_region.h"
+#include "hca/placement.h"
 #include "hca/qp.h"
 #include "hca/receive_queue.h"
 #include "hca/receive_scaling.h"
@@ -43,6 +44,7 @@ struct HcaConfiguration {
   TimeScale time_scale{};                 ///< scales the retry and RNR timers
   UserMemory* user_memory{};  ///< must outlive the HCA; null: all pages are always present
   bool has_fast_path{true};   ///< false: engines never use TransmitSink::send_fast
+  std::uint32_t least_placed_bytes{kLeastPlacedBytes};  ///< of messages that may be placed
 };
 
 /// How to prefetch pages of on-demand regions (ibv_advise_mr).
@@ -216,6 +218,7 @@ class Hca {
                                        std::uint32_t max_sge, std::uint32_t limit, XrcSrqInit xrc);
   Result<void> withdraw_xrc_srq(SharedReceiveQueue& srq);
   void fence_qps();
+  void fence(const MemoryRegion& removed);
   void free_retired(FastRegion& region);
   [[nodiscard]] Result<void> check_size(std::uint64_t bytes) const;  // of a region
   [[nodiscard]] Result<void> check_qp_init(const QpInit& init) const;

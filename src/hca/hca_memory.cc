@@ -9,6 +9,7 @@
 #include "hca/hca.h"
 #include "hca/hca_state.h"
 #include "hca/memory_window.h"
+#include "hca/planted_bug.h"
 
 namespace weft::hca {
 
@@ -64,7 +65,7 @@ Result<MemoryRegion*> Hca::reregister_memory(MemoryRegion& region, ProtectionDom
   if (!replaced) {
     return std::unexpected(replaced.error());
   }
-  fence_qps();  // only now may the previous region be freed
+  fence(*replaced->before);  // only now may the previous region be freed
   pd.uses.fetch_add(1, std::memory_order_relaxed);
   before->uses.fetch_sub(1, std::memory_order_release);
   return replaced->now;
@@ -109,7 +110,7 @@ Result<void> Hca::deregister_memory(MemoryRegion& region) {
   if (!removed) {
     return std::unexpected(removed.error());
   }
-  fence_qps();
+  fence(**removed);
   pd->uses.fetch_sub(1, std::memory_order_release);
   return {};
 }
@@ -133,6 +134,15 @@ void Hca::deallocate_window(MemoryWindow& window) {
 void Hca::fence_qps() {
   const std::lock_guard guard{state_->objects};  // keeps QPs from being destroyed
   state_->each_qp([](Qp& qp) { qp.pass_through(); });
+}
+
+/// The same for a region, which peers may be placing into by themselves. What a QP was granting
+/// meanwhile is withdrawn, too.
+void Hca::fence(const MemoryRegion& removed) {
+  fence_qps();
+  if (removed.was_granted() && !planted(PlantedBug::PlacementNotWithdrawn)) {
+    state_->events.withdraw_placement();
+  }
 }
 
 Result<FastRegion*> Hca::allocate_fast_region(ProtectionDomain& pd, std::uint32_t max_pieces) {

@@ -410,6 +410,7 @@ Result<Qp*> Hca::create_qp(const QpInit& asked) {
                                        state_->memory, state_->events);
   core->time_scale = state_->configuration.time_scale;
   core->has_fast_path = state_->configuration.has_fast_path;
+  core->least_placed_bytes = state_->configuration.least_placed_bytes;
   core->xrcd = init->xrcd;
   core->xrc_srqs = &state_->xrc_srqs;
   core->proxy_for = init->proxy_for;
@@ -452,6 +453,7 @@ Result<void> Hca::destroy_qp(Qp& qp) {
     }
     --state_->qp_count;
   }
+  core.withdraw_placement();
   core.transport->on_destruction();
   core.discard_receive();
   core.remove_completions();

@@ -2,6 +2,7 @@
 #include "base/assert.h"
 #include "hca/fast_region.h"
 #include "hca/memory_window.h"
+#include "hca/placement.h"
 #include "hca/planted_bug.h"
 
 #include <algorithm>
@@ -180,6 +181,39 @@ MemoryTable::Found MemoryTable::check(const ProtectionDomain& pd, std::uint32_t 
     return {.fault = KeyFault::Invalidated, .memory = {}};
   }
   return within(*region, address, length, needed);
+}
+
+std::optional<PlaceableMemory> MemoryTable::find_placeable(const ProtectionDomain& pd,
+                                                           RKey rkey) const {
+  const std::uint32_t index = rkey.value() >> kKeyIndexShift;
+  const MemoryRegion* const region =
+      index < slots_.size() ? slots_[index].region.load(std::memory_order_acquire) : nullptr;
+  if (region == nullptr || region->rkey != rkey || region->pd != &pd ||
+      region->access.has(Access::OnDemand) || region->backing != Backing::Range ||
+      region->pages != nullptr) {
+    return std::nullopt;
+  }
+  region->note_grant();
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // see was_granted()
+  if (region->invalidated) {
+    return std::nullopt;
+  }
+  return PlaceableMemory{.rkey = rkey,
+                         .iova = region->iova,
+                         .length = region->length,
+                         .memory = region->memory,
+                         .is_readable = region->access.has(Access::RemoteRead),
+                         .is_writable = region->access.has(Access::RemoteWrite)};
+}
+
+/// Whoever invalidates does that first and then asks, as find_placeable() notes first and then
+/// looks: one of the two sees the other's store.
+bool MemoryTable::was_granted(RKey rkey) const {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const std::uint32_t index = rkey.value() >> kKeyIndexShift;
+  const MemoryRegion* const region =
+      index < slots_.size() ? slots_[index].region.load(std::memory_order_acquire) : nullptr;
+  return region != nullptr && region->rkey == rkey && region->was_granted();
 }
 
 MemoryTable::Found MemoryTable::within(const MemoryRegion& region, std::uint64_t address,

@@ -25,6 +25,7 @@ namespace weft::hca {
 class FastRegion;
 class MemoryWindow;
 class PagedMemory;
+struct PlaceableMemory;
 enum class WindowType : std::uint8_t;
 
 /// A key consists of an index above this bit and a key part below it.
@@ -60,6 +61,13 @@ struct MemoryRegion {
   Backing backing{Backing::Range};
   bool invalidated{};
   std::uint32_t windows{};  ///< memory windows bound to it; guarded by the table's lock
+
+  /// Whether a peer was ever allowed to place into it by itself (hca/placement.h). Any thread.
+  [[nodiscard]] bool was_granted() const {
+    return std::atomic_ref{granted}.load(std::memory_order_relaxed);
+  }
+  void note_grant() const { std::atomic_ref{granted}.store(true, std::memory_order_relaxed); }
+  mutable bool granted{};
 };
 
 /// Why an access through a key was refused. Each value is one rule of IBTA vol 1 §10.6.3 and C9-88.
@@ -167,6 +175,15 @@ class MemoryTable {
   [[nodiscard]] Found find_to_flush(const ProtectionDomain& pd, RKey rkey,
                                     std::optional<Range> range, AccessFlags needed,
                                     Qpn qpn = {}) const;
+
+  /// The region that a peer may place into by itself under this key (hca/placement.h): all of it is
+  /// in one piece and present. Windows and regions that are paged on demand, imported or registered
+  /// by work requests are none. Notes that it was granted.
+  [[nodiscard]] std::optional<PlaceableMemory> find_placeable(const ProtectionDomain& pd,
+                                                              RKey rkey) const;
+
+  /// True if the key is that of a region which was granted to peers.
+  [[nodiscard]] bool was_granted(RKey rkey) const;
 
   /// Invalidates a key until it is registered or bound again (LOCAL_INV, SEND with Invalidate;
   /// R-RVT-8).

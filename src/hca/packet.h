@@ -92,6 +92,9 @@ struct SinglePacket {
   ByteSpan payload;
 };
 
+struct Placement;
+struct PlacementTarget;
+
 /// Destination of the packets that an engine transmits. Called with the QP's lock held; must copy
 /// what it needs before it returns.
 class TransmitSink {
@@ -113,6 +116,15 @@ class TransmitSink {
   [[nodiscard]] virtual bool send_fast(Flow /*flow*/, const SinglePacket& /*packet*/) {
     return false;
   }
+
+  // Direct placement (hca/placement.h), for the connected peer of an RC QP. A sink that offers none
+  // sends packets.
+
+  /// True if place() would be worth a try once nothing of the QP is under way.
+  [[nodiscard]] virtual bool may_place(const PlacementTarget& /*target*/) { return false; }
+  /// Moves the bytes. False if that is not allowed or failed: what was moved is moved again, by
+  /// packets.
+  [[nodiscard]] virtual bool place(const Placement& /*part*/) { return false; }
 
   /// Sends a request of a connected QP to the destination in `header`, which is not its peer.
   [[nodiscard]] virtual bool send_to_proxy(const PacketHeader& header,

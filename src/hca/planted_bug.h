@@ -29,6 +29,11 @@ enum class PlantedBug : std::uint8_t {
   KeyRangeNotChecked,
   SequenceErrorNakLost,
   FlushAnsweredBeforeData,
+  // of direct placement
+  PlacementOvertakesPackets,
+  PlacementNotWithdrawn,
+  RefusedPlacementCompletes,
+  PlacementTakesPsns,
   // of UC
   UcPsnNotChecked,
   UcLostMiddleCompletes,
@@ -44,6 +49,7 @@ enum class PlantedBug : std::uint8_t {
   UdPsnRepeated,
 };
 
+inline constexpr PlantedBug kFirstPlacementBug = PlantedBug::PlacementOvertakesPackets;
 inline constexpr PlantedBug kFirstUcBug = PlantedBug::UcPsnNotChecked;
 inline constexpr PlantedBug kFirstUdBug = PlantedBug::UdQKeyNotChecked;
 inline constexpr PlantedBug kLastBug = PlantedBug::UdPsnRepeated;

@@ -186,10 +186,52 @@ WcStatus QpCore::gather(std::uint64_t index, std::uint64_t offset, std::uint32_t
   return left == 0 ? WcStatus::Success : WcStatus::LocalLengthError;
 }
 
+void QpCore::grant_placement(RKey rkey) {
+  const std::optional<std::uint64_t> epoch = events.placement_epoch(*owner);
+  if (!epoch) {
+    return;
+  }
+  std::optional<PlaceableMemory> found = memory.find_placeable(pd, rkey);
+  if (!found) {
+    return;
+  }
+  found->is_readable = found->is_readable && attributes.access.has(Access::RemoteRead);
+  found->is_writable = found->is_writable && attributes.access.has(Access::RemoteWrite);
+  has_granted_ = true;
+  events.grant_placement(*owner, *epoch, *found);
+}
+
+std::span<const MutableByteSpan> QpCore::find_targets(std::uint64_t index, std::uint64_t offset,
+                                                      std::uint32_t length) {
+  targets_.clear();
+  std::uint64_t skip = offset;
+  std::uint64_t left = length;
+  for (const Sge& sge : send_queue.sges(index)) {
+    if (skip >= sge.length) {
+      skip -= sge.length;
+      continue;
+    }
+    const std::uint64_t take = std::min<std::uint64_t>(left, sge.length - skip);
+    const MemoryTable::Found found =
+        memory.find(pd, sge.lkey, sge.address + skip, take, Access::LocalWrite);
+    if (found.fault != KeyFault::None || found.discards || found.pages != nullptr) {
+      return {};
+    }
+    targets_.push_back(found.memory);
+    left -= take;
+    skip = 0;
+    if (left == 0) {
+      return targets_;
+    }
+  }
+  return {};
+}
+
 WcStatus QpCore::perform_locally(const SendWqe& wqe) {
   if (wqe.opcode == WrOpcode::LocalInvalidate) {
     const KeyFault fault = memory.invalidate(pd, wqe.rkey, number);
     if (fault == KeyFault::None) {
+      withdraw_key(wqe.rkey);
       return WcStatus::Success;
     }
     explain([&] {
@@ -387,6 +429,7 @@ void QpCore::enter_error(std::string_view reason) {
   explain(
       [&] { return fmt::format("QP {:#x} goes to the error state: {}", number.value(), reason); });
   attributes.state = QpState::Err;
+  withdraw_placement();  // before a completion says that the memory is the consumer's again
   if (planted(PlantedBug::FlushOmitted)) {
     send_queue.clear();
   }

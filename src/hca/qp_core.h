@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -14,6 +15,7 @@
 #include "hca/limits.h"
 #include "hca/memory_region.h"
 #include "hca/packet.h"
+#include "hca/placement.h"
 #include "hca/receive_queue.h"
 #include "hca/receive_scaling.h"
 #include "hca/send_queue.h"
@@ -91,6 +93,7 @@ class QpCore {
   class Transport* transport{};  ///< notified of state changes
   TimeScale time_scale;          ///< scales the retry and RNR timers
   bool has_fast_path{true};
+  std::uint32_t least_placed_bytes{kLeastPlacedBytes};
   XrcDomain* xrcd{};  ///< null unless this is an XRC target
   const XrcSrqTable* xrc_srqs{};
   std::optional<XrcProxyFor> proxy_for{};  ///< set for a proxy QP
@@ -188,6 +191,29 @@ class QpCore {
   void migrate();
   /// The requester found the primary path dead. Deferred like fail(), but leads to migrate().
   void request_migration() { fail(Half::Requester, kMigrates); }
+
+  // --- direct placement (hca/placement.h)
+
+  /// Grants the peer the region that it has reached by `rkey`, if it is one that a peer can place
+  /// into. With the responder's lock.
+  [[gnu::noinline]] void grant_placement(RKey rkey);
+  /// To be called when the QP's attributes or state changed. With both locks.
+  void withdraw_placement() {
+    if (std::exchange(has_granted_, false)) [[unlikely]] {
+      events.withdraw_placement();
+    }
+  }
+  /// To be called when a key was invalidated.
+  void withdraw_key(RKey rkey) {
+    if (memory.was_granted(rkey)) {
+      events.withdraw_placement();
+    }
+  }
+  /// The pieces of memory that a READ of send WQE `index` fills with bytes [offset, offset +
+  /// length); empty if they are not plain memory that it may write.
+  [[nodiscard]] std::span<const MutableByteSpan> find_targets(std::uint64_t index,
+                                                              std::uint64_t offset,
+                                                              std::uint32_t length);
 
   Gather gathered;  ///< by the newest gather(): the requester's
   Gather answered;  ///< the responder's: what a READ takes from memory that is not in one piece
@@ -339,6 +365,8 @@ class QpCore {
   const std::uint8_t transport_bits_;         // for XRC, else 0
   std::array<Kept, 2> headers_;               // by half
   std::array<std::string_view, 2> failures_;  // by half; empty: not failing
+  std::vector<MutableByteSpan> targets_;      // of find_targets()
+  bool has_granted_{};                        // since the last withdrawal
 };
 
 /// The protocol of one QP type: a requester, which drains the send queue, and a responder, which

@@ -207,6 +207,7 @@ Result<void> Qp::modify(const QpAttributes& asked, QpAttributeMask mask) {
   if (was_armed && next.migration == MigrationState::Migrated) {
     core_->migrate();
   }
+  core_->withdraw_placement();
   change_state(from, to);
   publish_port();
   publish_hints();

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/process_slot.h"
+#include "hca/granted_memory.h"
 #include "hca/hca.h"
 #include "hca/user_memory.h"
 #include "node/fabric.h"
@@ -80,6 +82,15 @@ class Process final : public hca::HcaEvents {
   void async_event(const hca::AsyncEvent& /*event*/) override {}
   [[nodiscard]] bool explains_errors() const override { return false; }
   void explain(std::string_view /*reason*/) override {}
+  [[nodiscard]] std::optional<std::uint64_t> placement_epoch(hca::Qp& /*qp*/) override {
+    return granted_.epoch();
+  }
+  void grant_placement(hca::Qp& qp, std::uint64_t epoch,
+                       const hca::PlaceableMemory& memory) override {
+    granted_.grant(qp.number(), epoch, memory);
+  }
+  void withdraw_placement() override { granted_.withdraw(); }
+  [[nodiscard]] const hca::GrantedMemory& granted() const { return granted_; }
 
   [[nodiscard]] node::ProcessId id() const { return id_; }
   [[nodiscard]] Lid lid() const { return lid_; }
@@ -102,6 +113,7 @@ class Process final : public hca::HcaEvents {
                                              DurableMemory& memory) {
     hca::HcaConfiguration configuration;
     configuration.user_memory = &memory;
+    configuration.least_placed_bytes = 1'024;  // messages are short here
     configuration.seed = seed ^ lid.value() ^ std::uint64_t{id.slot} << 32;
     configuration.limits.max_qp = 16;
     configuration.limits.max_mr = 16;
@@ -114,6 +126,7 @@ class Process final : public hca::HcaEvents {
   node::ProcessId id_;
   Lid lid_;
   DurableMemory memory_;
+  hca::GrantedMemory granted_;
   hca::Hca hca_;
   hca::ProtectionDomain* pd_{};
   bool alive_{true};

@@ -23,6 +23,8 @@ enum Stream : std::uint64_t {
   kGuardStream = 4
 };
 
+constexpr std::byte kLeft{0xA5};  // all of the memory that a region had before
+
 constexpr std::uint32_t kQueueDepth =
     6;  // fewer than slots, so that a slot is free when it is used again
 
@@ -50,10 +52,12 @@ RcEnd::RcEnd(Process& process, std::uint64_t seed, std::uint32_t operations,
       verdict_(verdict),
       left_(operations),
       max_message_bytes_(max_message_bytes),
+      hca_(process.hca()),
+      pd_(process.pd()),
       memory_(MemoryPlan::kSize),
       seed_(seed) {
-  hca::Hca& hca = process.hca();
-  hca::ProtectionDomain& pd = process.pd();
+  hca::Hca& hca = hca_;
+  hca::ProtectionDomain& pd = pd_;
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     memory_[i] = pattern(kGuardStream, 0, i);
   }
@@ -194,11 +198,42 @@ void RcEnd::act() {
   if (failed_) {
     return;
   }
+  if (moves_memory_ && left_ != 0 && in_flight_.empty() && peer_->in_flight_.empty() &&
+      random_.chance(1, 8)) {
+    move_memory();
+  }
   if (random_.chance(1, 2) && receives_posted_ - receives_done_ < kQueueDepth) {
     post_receive();
   }
   if (left_ != 0 && in_flight_.size() < kQueueDepth && random_.chance(1, 2)) {
     post_operation();
+  }
+}
+
+void RcEnd::move_memory() {
+  if (left_memory_.empty()) {
+    left_memory_.resize(memory_.size());
+  }
+  check_left_memory();
+  std::ranges::copy(memory_, left_memory_.begin());
+  std::swap(memory_, left_memory_);
+  durable_.add(memory_);
+  const auto moved =
+      hca_.reregister_memory(*region_, pd_, region_->iova,
+                             std::span{memory_}.first(MemoryPlan::kRegisteredEnd), region_->access);
+  if (!moved) {
+    report_failure("rereg_mr: " + moved.error().reason);
+    return;
+  }
+  region_ = *moved;
+  has_left_memory_ = true;
+  std::ranges::fill(left_memory_, kLeft);
+}
+
+void RcEnd::check_left_memory() {
+  if (has_left_memory_ &&
+      std::ranges::any_of(left_memory_, [](std::byte each) { return each != kLeft; })) {
+    report_failure("memory was written after its region had other memory");
   }
 }
 
@@ -281,15 +316,31 @@ std::size_t RcEnd::local_at(const Operation& operation) const {
   }
 }
 
+/// In the peer's memory, of a WRITE or READ.
+std::size_t RcEnd::remote_at(const Operation& operation) const {
+  return operation.opcode == WrOpcode::RdmaRead ? MemoryPlan::kSourceAt + operation.read_offset
+                                                : slot_at(MemoryPlan::kWriteAt, operation.slot);
+}
+
+void RcEnd::check_order(const hca::PlacementTarget& target) {
+  const std::size_t remote = target.address - peer_->region_->iova;
+  for (const Operation& operation : in_flight_) {
+    const bool is_same_kind = target.is_read ? operation.opcode == WrOpcode::RdmaRead
+                                             : operation.opcode == WrOpcode::RdmaWrite;
+    if (is_same_kind && remote_at(operation) == remote) {
+      return;
+    }
+    check_success(operation);
+  }
+}
+
 /// Selects the peer's address and the operands.
 void RcEnd::aim(Operation& operation, hca::SendWr& wr) {
   wr.rkey = peer_->region_->rkey;
   wr.immediate = static_cast<std::uint32_t>(operation.sequence);
-  std::size_t remote = slot_at(MemoryPlan::kWriteAt, operation.slot);
+  std::size_t remote = remote_at(operation);
   if (operation.must_fail) {
     remote = MemoryPlan::kRegisteredEnd - 50;
-  } else if (operation.opcode == WrOpcode::RdmaRead) {
-    remote = MemoryPlan::kSourceAt + operation.read_offset;
   } else if (operation.opcode == WrOpcode::FetchAdd) {
     remote = MemoryPlan::kWordAt;
     wr.compare_add = 1 + random_.below(1000);
@@ -517,6 +568,7 @@ void RcEnd::check_at_end(bool peer_alive) {
       }
     }
   };
+  check_left_memory();
   guard_is_whole(0, MemoryPlan::kGuard);
   for (const std::size_t base :
        {MemoryPlan::kReceiveAt, MemoryPlan::kWriteAt, MemoryPlan::kReadAt}) {

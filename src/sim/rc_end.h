@@ -70,6 +70,11 @@ class RcEnd {
   /// Adds the second port as alternate path, to that LID. Call before connect().
   void prepare_second_path(Lid other) { second_other_ = other; }
   void connect();
+  /// Now and then its region is registered anew with other memory, and nobody may write to the old.
+  void let_memory_move() { moves_memory_ = true; }
+
+  /// One of its operations is about to be placed: all before it must have taken effect.
+  void check_order(const hca::PlacementTarget& target);
 
   /// Posts an operation or some receives, chosen at random, if there is room.
   void act();
@@ -107,6 +112,9 @@ class RcEnd {
   void post(const Operation& operation, hca::SendWr& wr);
   [[nodiscard]] std::size_t local_at(const Operation& operation) const;
   void post_receive();
+  [[nodiscard]] std::size_t remote_at(const Operation& operation) const;
+  void move_memory();
+  void check_left_memory();
   void check_completion(const hca::Wc& wc);
   void check_success(const Operation& operation);
   void check_receive(const hca::Wc& wc);
@@ -127,7 +135,12 @@ class RcEnd {
   Verdict& verdict_;
   std::uint32_t left_;
   std::uint32_t max_message_bytes_;
+  hca::Hca& hca_;
+  hca::ProtectionDomain& pd_;
   std::vector<std::byte> memory_;
+  std::vector<std::byte> left_memory_;  // that the region was registered with before
+  bool moves_memory_{};
+  bool has_left_memory_{};
   hca::MemoryRegion* region_{};
   hca::CompletionQueue* send_cq_{};
   hca::CompletionQueue* recv_cq_{};

@@ -8,8 +8,10 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "hca/packet_wire.h"
 #include "node/fabric.h"
 #include "sim/process.h"
@@ -24,6 +26,8 @@ constexpr Duration kVirtualBound = Duration::seconds(60);
 /// Longer than all retries of these QPs.
 constexpr Duration kOutlastsRetries = Duration::seconds(2);
 constexpr Duration kActInterval = Duration::microseconds(20);
+/// For which a path is watched, or is not.
+constexpr Duration kWatchTurn = Duration::microseconds(100);
 
 /// Time of a random event, early enough to hit the middle of the operations.
 Instant some_time(Random& random) {
@@ -69,6 +73,7 @@ class World {
     outcome.ok = verdict_.ok();
     outcome.failure = verdict_.failure();
     outcome.packets = network_.sent();
+    outcome.placed = placed_;
     outcome.digest = digest_.value();
     for (Ends& ends : ends_) {
       for (auto& end : ends.end) {
@@ -91,13 +96,43 @@ class World {
    public:
     explicit Sink(World& world) : world_(world) {}
 
+    /// The next packets are of this QP.
+    void transmit_for(hca::Qp& qp) { qp_ = &qp; }
+
+    [[nodiscard]] bool may_place(const hca::PlacementTarget& target) override {
+      return !world_.find_placeable(target).empty();
+    }
+    [[nodiscard]] bool place(const hca::Placement& part) override {
+      const MutableByteSpan memory = world_.find_placeable(part.target);
+      if (memory.empty()) {
+        return false;
+      }
+      world_.end_of(*qp_).check_order(part.target);
+      hca::GrantedMemory::move(part, memory);
+      ++world_.placed_;
+      return true;
+    }
+
    private:
     void put_on_wire(hca::Flow flow, const hca::Packet& single) override {
       world_.put_on_wire(flow, single);
     }
 
     World& world_;
+    hca::Qp* qp_{};
   };
+
+  [[nodiscard]] RcEnd& end_of(const hca::Qp& qp) {
+    for (Ends& ends : ends_) {
+      for (auto& end : ends.end) {
+        if (&end->qp() == &qp) {
+          return *end;
+        }
+      }
+    }
+    WEFT_ASSERT(false, "the QP is an end's");
+    std::unreachable();
+  }
 
   Process& attach(std::uint32_t host) {
     const std::string name = fmt::format("h{}", host + 1);
@@ -121,6 +156,10 @@ class World {
       if (scenario_.a_network_dies) {
         ends.end[i]->prepare_second_path(second_lid(ends.process[1 - i]->lid()));
       }
+    }
+    if (scenario_.places) {
+      ends.end[0]->let_memory_move();
+      ends.end[1]->let_memory_move();
     }
     ends.end[0]->connect();
     ends.end[1]->connect();
@@ -174,10 +213,27 @@ class World {
       if (qp.deadline() <= now_) {
         qp.handle_timeout(now_);
       }
+      sink.transmit_for(qp);
       while (qp.needs_transmit() && qp.transmit(sink, now_, 8)) {
       }
       qp.check_invariants();
     });
+  }
+
+  /// Where the peer's memory lies that the initiator may reach by itself; empty if it may not.
+  [[nodiscard]] MutableByteSpan find_placeable(const hca::PlacementTarget& target) {
+    const std::int64_t turn = now_.since_start().nanoseconds() / kWatchTurn.nanoseconds();
+    const bool is_watched =
+        Random{scenario_.seed ^ static_cast<std::uint64_t>(turn) << 20}.chance(1, 4);
+    if (!scenario_.places || is_watched) {
+      return {};
+    }
+    for (const auto& process : processes_) {
+      if (process->has(target.request.dlid, target.request.dest_qp)) {
+        return process->granted().find(target.request.dest_qp, target);
+      }
+    }
+    return {};
   }
 
   /// Checks RNR delays and sends the packet.
@@ -311,6 +367,7 @@ class World {
            });
   }
 
+  std::uint64_t placed_{};  // parts of messages
   RcScenario scenario_;
   Random random_;
   Network network_;
@@ -349,11 +406,12 @@ RcScenario RcScenario::of_seed(std::uint64_t seed) {
 std::string RcScenario::describe() const {
   return fmt::format(
       "seed {}: {} hosts, {} processes, {} pairs, {} operations a side of up to {} bytes, loss {} "
-      "duplication {} corruption {} of 10000, delay up to {} us, a partition of {} us, {}{}{}",
+      "duplication {} corruption {} of 10000, delay up to {} us, a partition of {} us, {}{}{}{}",
       seed, hosts, processes, pairs, operations_per_side, max_message_bytes, faults.loss,
       faults.duplication, faults.corruption, faults.delay_max.microseconds(),
       partition.microseconds(), a_process_dies ? "a process dies" : "nobody dies",
-      over_xrc ? ", over XRC" : "", a_network_dies ? ", the first network dies" : "");
+      over_xrc ? ", over XRC" : "", places ? ", direct placement" : "",
+      a_network_dies ? ", the first network dies" : "");
 }
 
 Outcome run(const RcScenario& scenario) { return World{scenario}.run(); }

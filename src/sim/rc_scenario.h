@@ -22,6 +22,8 @@ struct RcScenario {
   bool a_process_dies{};  ///< and another takes its place on the same host
   /// that of all first ports, permanently; connections use both ports (APM)
   bool a_network_dies{};
+  /// Direct placement (hca/placement.h), but while a path is watched: now and then, for a while.
+  bool places{};
   Duration partition;  ///< duration of a partition between two hosts; zero: none
 
   /// The standard mix for a seed: 1 % loss, duplication and corruption each, and reordering; in 10

@@ -31,6 +31,21 @@ TEST(RcSimulation, HoldsEveryCheckOverXrc) {
   }
 }
 
+/// Direct placement, of longer messages so that most could be placed.
+TEST(RcSimulation, HoldsEveryCheckWithDirectPlacement) {
+  const testing::Seeds seeds = testing::seeds_of_environment();
+  std::uint64_t placed = 0;
+  for (std::uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    RcScenario scenario = RcScenario::of_seed(seed);
+    scenario.places = true;
+    scenario.max_message_bytes = 4'096;
+    const Outcome outcome = run(scenario);
+    ASSERT_TRUE(outcome.ok) << scenario.describe() << "\n" << outcome.failure;
+    placed += outcome.placed;
+  }
+  EXPECT_GT(placed, seeds.count * 3);
+}
+
 /// Automatic path migration (IBTA vol 1 §17.2.8), of RC and over XRC in turn.
 TEST(RcSimulation, HoldsEveryCheckWhenANetworkDies) {
   const testing::Seeds seeds = testing::seeds_of_environment();

@@ -16,8 +16,15 @@ constexpr std::uint64_t kSeeds = 60;
 constexpr QpType kTypes[] = {QpType::Rc, QpType::Uc, QpType::Ud};
 
 Outcome run_seed(QpType type, std::uint64_t seed) {
-  return type == QpType::Rc ? run(RcScenario::of_seed(seed))
-                            : run(UnreliableScenario::of_seed(type, seed));
+  if (type != QpType::Rc) {
+    return run(UnreliableScenario::of_seed(type, seed));
+  }
+  RcScenario scenario = RcScenario::of_seed(seed);
+  if (hca::planted_bug >= hca::kFirstPlacementBug && hca::planted_bug < hca::kFirstUcBug) {
+    scenario.places = true;
+    scenario.max_message_bytes = 4'096;
+  }
+  return run(scenario);
 }
 
 QpType type_of(PlantedBug bug) {

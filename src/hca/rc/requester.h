@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "hca/hca.h"
 #include "hca/packet.h"
+#include "hca/placement.h"
 #include "hca/qp_core.h"
 #include "hca/rc/credits.h"
 
@@ -81,6 +82,22 @@ class RcRequester {
   [[gnu::noinline]] Step perform_locally(SendWqe& wqe);
   [[gnu::cold, gnu::noinline]] Step stall(SendWqe& wqe, WcStatus status);
   void advance_cursor();
+
+  // Direct placement (requester_placement.cc).
+  [[nodiscard]] bool is_placeable(const SendWqe& wqe) const {
+    return wqe.length >= core_.least_placed_bytes && core_.type == QpType::Rc &&
+           (wqe.opcode == WrOpcode::RdmaWrite || wqe.opcode == WrOpcode::RdmaRead);
+  }
+  /// Nothing before the WQE at the cursor is under way.
+  [[nodiscard]] bool is_oldest() const { return core_.send_queue.head() == cursor_; }
+  /// It will be placed once what is under way, all of which could be placed, is acknowledged.
+  [[nodiscard]] bool waits_to_place(const SendWqe& wqe) const {
+    return places_ && has_only_placeable_ && !is_oldest() && is_placeable(wqe);
+  }
+  enum class Placed : std::uint8_t { Yes, Later, No };
+  [[gnu::noinline]] Placed try_to_place(TransmitSink& sink, SendWqe& wqe);
+  [[nodiscard]] bool place(TransmitSink& sink, SendWqe& wqe);
+
   [[nodiscard]] std::uint32_t outstanding_packets() const {
     return static_cast<std::uint32_t>(next_psn_.value() - unacknowledged_.value()) & Psn::kMask;
   }
@@ -122,6 +139,8 @@ class RcRequester {
   bool stalled_{};  ///< a WQE failed locally and waits until it is the oldest
   bool rewound_{};  ///< retrying since the last progress, so another sequence error adds nothing
   bool drained_reported_{};
+  bool places_{};              ///< the newest attempt found the peer's memory open
+  bool has_only_placeable_{};  ///< no WQE that has PSNs and is not done had to be packets
   Instant retry_at_{Instant::never()};
   Instant rnr_until_{Instant::never()};
 };

@@ -15,7 +15,7 @@ void RcRequester::start() {
   credits_.start(is_xrc(core_.type));  // an XRC responder receives into SRQs
   retries_left_ = core_.attributes.retry_count;
   rnr_retries_left_ = core_.attributes.rnr_retry;
-  loss_known_ = rewound_ = stalled_ = drained_reported_ = false;
+  loss_known_ = rewound_ = stalled_ = drained_reported_ = places_ = false;
   retry_at_ = rnr_until_ = Instant::never();
 }
 

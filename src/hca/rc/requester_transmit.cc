@@ -85,6 +85,11 @@ bool RcRequester::transmit(TransmitSink& sink, Instant now, unsigned& budget) {
 RcRequester::Step RcRequester::transmit_one(TransmitSink& sink, Instant now) {
   SendWqe& wqe = core_.send_queue.at(cursor_);
   if (cursor_ == next_new_) {
+    if (is_placeable(wqe)) [[unlikely]] {
+      if (const Placed placed = try_to_place(sink, wqe); placed != Placed::No) {
+        return placed == Placed::Yes ? Step::Sent : Step::Nothing;
+      }
+    }
     begin(wqe);
   }
   if (wqe.done) {  // nothing of it is missing: a READ that the retry passed over, or a local
@@ -112,6 +117,9 @@ bool RcRequester::may_start(const SendWqe& wqe) const {
   if (wqe.flags.has(Send::Fence) && reads_outstanding_ > 0) {
     return false;
   }
+  if (places_ && waits_to_place(wqe)) [[unlikely]] {
+    return false;
+  }
   if (traits.has(WrTrait::Local)) {
     return true;
   }
@@ -130,6 +138,7 @@ bool RcRequester::may_start(const SendWqe& wqe) const {
 void RcRequester::begin(SendWqe& wqe) {
   WEFT_DEBUG_ASSERT(cursor_ == next_new_, "nothing new is sent before what has to be sent again");
   const WrTraits traits = kind_of(wqe.opcode).traits;
+  has_only_placeable_ = (has_only_placeable_ || is_oldest()) && is_placeable(wqe);
   wqe.first_psn = next_psn_;
   cursor_packet_ = 0;
   ++next_new_;

@@ -226,6 +226,9 @@ inline bool RcResponder::take_single(const Packet& packet, const wire::OpcodeInf
   }
   gap_reported_ = false;
   msn_ = msn_ + 1;
+  if (!is_send) {
+    grant_placement(header.extension.reth);
+  }
   if (is_send || has_immediate) {
     complete_receive(packet, info, packet.payload.size());
     if (core_.is_failing(Half::Responder)) [[unlikely]] {
@@ -333,6 +336,13 @@ void RcResponder::execute_send(const Packet& packet, const wire::OpcodeInfo& fir
   }
 }
 
+/// The peer has been let into a region, and may go on by itself (hca/placement.h).
+inline void RcResponder::grant_placement(const wire::Reth& reached) {
+  if (reached.dma_length >= core_.least_placed_bytes && core_.type == QpType::Rc) [[unlikely]] {
+    core_.grant_placement(reached.rkey);
+  }
+}
+
 void RcResponder::execute_write(const Packet& packet, const wire::OpcodeInfo& first, bool ends) {
   if (starts(first)) {
     const wire::Reth reth = packet.header.extension.reth;
@@ -343,6 +353,7 @@ void RcResponder::execute_write(const Packet& packet, const wire::OpcodeInfo& fi
                 .rkey = reth.rkey,
                 .length = reth.dma_length,
                 .xrc_srqn = packet.header.xrc_srqn};
+    grant_placement(reth);
   }
   if (!packet.payload.empty()) {
     const MemoryTable::Found found =
@@ -377,6 +388,9 @@ void RcResponder::complete_receive(const Packet& packet, const wire::OpcodeInfo&
                     "SEND with invalidate names a key that this QP may not invalidate"});
     return;
   }
+  if (has_key) {
+    core_.withdraw_key(RKey{packet.header.immediate_or_rkey});
+  }
   core_.has_current_receive = planted(PlantedBug::ReceiveWqeUsedTwice);
   core_.complete_current_receive(packet.header.solicited, [&](Wc& wc) {
     wc.opcode = last.operation == Operation::RdmaWrite ? WcOpcode::ReceiveRdmaWithImmediate
@@ -402,6 +416,7 @@ void RcResponder::complete_receive(const Packet& packet, const wire::OpcodeInfo&
 
 void RcResponder::execute_read(const Packet& packet) {
   const wire::Reth reth = packet.header.extension.reth;
+  grant_placement(reth);
   msn_ = msn_ + 1;
   push_pending_back({.answer = Answer::Read,
                      .psn = packet.header.psn,

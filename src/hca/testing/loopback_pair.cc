@@ -51,7 +51,26 @@ class LoopbackPair::Sink final : public TransmitSink {
     return send(flow, read->header, gather);
   }
 
+  [[nodiscard]] bool may_place(const PlacementTarget& target) override {
+    return !memory_of_peer(target).empty();
+  }
+  [[nodiscard]] bool place(const Placement& part) override {
+    const MutableByteSpan memory = memory_of_peer(part.target);
+    if (memory.empty() || (pair_.may_place && !pair_.may_place(part))) {
+      return false;
+    }
+    GrantedMemory::move(part, memory);
+    pair_.placed.push_back(traffic_of(part));
+    return true;
+  }
+
  private:
+  [[nodiscard]] MutableByteSpan memory_of_peer(const PlacementTarget& target) const {
+    return pair_.options_.places
+               ? pair_.side(1 - from_).events.granted.find(target.request.dest_qp, target)
+               : MutableByteSpan{};
+  }
+
   LoopbackPair& pair_;
   int from_;
 };
@@ -70,6 +89,7 @@ LoopbackPair::LoopbackPair(const PairOptions& options) : options_(options) {
     configuration.first_qpn = Qpn{static_cast<std::uint32_t>(0x100 * (i + 1))};
     sides_[i] = std::make_unique<Side>(configuration);
     Side& side = *sides_[i];
+    side.events.lets_peers_place = options.places;
     PortAttributes port;
     port.state = PortState::Active;
     port.pkeys = {kDefaultPKey};

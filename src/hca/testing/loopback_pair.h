@@ -4,10 +4,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/random.h"
+#include "hca/granted_memory.h"
 #include "hca/hca.h"
 #include "hca/train.h"
 #include "verbs/mtu.h"
@@ -23,6 +25,13 @@ class RecordedEvents final : public HcaEvents {
   void bad_key(const BadKey& bad) override { bad_keys.push_back(bad); }
   [[nodiscard]] bool explains_errors() const override { return true; }
   void explain(std::string_view reason) override { reasons.emplace_back(reason); }
+  [[nodiscard]] std::optional<std::uint64_t> placement_epoch(Qp& /*qp*/) override {
+    return lets_peers_place ? std::optional{granted.epoch()} : std::nullopt;
+  }
+  void grant_placement(Qp& qp, std::uint64_t epoch, const PlaceableMemory& memory) override {
+    granted.grant(qp.number(), epoch, memory);
+  }
+  void withdraw_placement() override { granted.withdraw(); }
 
   [[nodiscard]] std::size_t count(AsyncEventType type) const {
     std::size_t count = 0;
@@ -36,6 +45,8 @@ class RecordedEvents final : public HcaEvents {
   std::vector<AsyncEvent> events;
   std::vector<BadKey> bad_keys;
   std::vector<std::string> reasons;
+  bool lets_peers_place{};
+  GrantedMemory granted;
 };
 
 /// A packet in flight, with a copy of its payload.
@@ -96,6 +107,7 @@ struct PairOptions {
   TimeScale time_scale{};
   std::uint8_t port_count{1};
   UserMemory* user_memory{};  // of both sides
+  bool places{};              // both sides grant and place (hca/placement.h)
   bool has_fast_path{};       // the wire accepts fast-path packets, and the engines use them
 };
 
@@ -140,7 +152,10 @@ class LoopbackPair {
   /// All packets that ever entered the wire, before the filter.
   std::vector<InFlightPacket> sent;
   std::deque<InFlightPacket> wire;
-  std::size_t fast_path_count{};  // how many of `sent` took the fast path
+  /// Sees each part that is about to be placed; false refuses it.
+  std::function<bool(const Placement&)> may_place;
+  std::vector<PlacedTraffic> placed;  // of all parts that were
+  std::size_t fast_path_count{};      // how many of `sent` took the fast path
 
   std::vector<Wc> poll(CompletionQueue& cq);
 

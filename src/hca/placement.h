@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/bytes.h"
+#include "base/keys.h"
+#include "hca/packet.h"
+#include "verbs/mtu.h"
+
+/// Direct placement (docs/ARCHITECTURE.md, decision 18): where both processes and the path allow
+/// it, the initiator of an RDMA WRITE or READ moves the bytes by its own hand, and no packet is
+/// sent. What it may reach it has reached before by packets, which the responder checked; the
+/// driver keeps that as a *grant*, and the owner of the memory withdraws it before the answer to
+/// that check could change.
+namespace weft::hca {
+
+/// Shorter messages are always packets. Policy: a copy costs a system call, 2 us, in which a stream
+/// of packets brings as much.
+inline constexpr std::uint32_t kLeastPlacedBytes = 4'096;
+/// The longest part that is moved at once; between two, the grant is looked at again. Policy.
+inline constexpr std::uint32_t kMostPlacedBytes = 1U << 22;
+
+/// A registered region that the peer of a QP has reached by an R_Key.
+struct PlaceableMemory {
+  RKey rkey;
+  std::uint64_t iova{};
+  std::uint64_t length{};
+  std::byte* memory{};  ///< where `iova` is mapped in this process
+  bool is_readable{};   ///< by the peer: flags of region and QP together
+  bool is_writable{};
+};
+
+/// What an initiator would reach.
+struct PlacementTarget {
+  const PacketHeader& request;  ///< the request packet, for its addresses; only they are set
+  bool is_read{};
+  RKey rkey;
+  std::uint64_t address{};
+  std::uint32_t length{};  ///< at most kMostPlacedBytes, but for may_place()
+};
+
+/// A part of a message to be moved: bytes [offset, offset + target.length) of it.
+struct Placement {
+  PlacementTarget target;
+  std::span<const ByteSpan> from;       ///< WRITE
+  std::span<const MutableByteSpan> to;  ///< READ
+  bool is_first{};
+  bool is_last{};
+  verbs::Mtu path_mtu{};
+};
+
+/// The packets that a placement stands for, so that port counters show what they would without it.
+struct PlacedTraffic {
+  std::uint64_t request_packets{};
+  std::uint64_t request_words{};
+  std::uint64_t answer_packets{};
+  std::uint64_t answer_words{};
+};
+[[nodiscard]] PlacedTraffic traffic_of(const Placement& placement);
+
+}  // namespace weft::hca

@@ -1,0 +1,83 @@
+// The requester's side of direct placement (hca/placement.h). A message that is placed takes no PSN
+// and no message sequence number: both ends count the packets between them, and agree. It is moved
+// when everything before it is done and before anything after it starts, so the order of the send
+// queue (IBTA vol 1 §10.8.3) holds without the peer's help.
+
+#include <algorithm>
+
+#include "hca/planted_bug.h"
+#include "hca/rc/requester.h"
+#include "wire/opcode.h"
+
+namespace weft::hca {
+
+/// For a WQE that has no PSNs yet.
+RcRequester::Placed RcRequester::try_to_place(TransmitSink& sink, SendWqe& wqe) {
+  if (!is_oldest() && !planted(PlantedBug::PlacementOvertakesPackets)) {
+    const PacketHeader& request =
+        core_.header(Half::Requester, wire::Opcode::RcRdmaWriteOnly, next_psn_);
+    places_ = has_only_placeable_ && sink.may_place({.request = request,
+                                                     .is_read = wqe.opcode == WrOpcode::RdmaRead,
+                                                     .rkey = wqe.rkey,
+                                                     .address = wqe.remote_address,
+                                                     .length = wqe.length});
+    return places_ ? Placed::Later : Placed::No;
+  }
+  places_ = place(sink, wqe);
+  if (!places_) {
+    return Placed::No;
+  }
+  if (planted(PlantedBug::PlacementTakesPsns)) {
+    next_psn_ = unacknowledged_ = next_psn_ + core_.packets(wqe.length);
+  }
+  wqe.first_psn = next_psn_;
+  wqe.packet_count = 0;
+  wqe.done = true;
+  ++next_new_;
+  cursor_packet_ = 0;
+  advance_cursor();
+  finish_in_order();
+  return Placed::Yes;
+}
+
+/// False if a part of it was refused. That part and those before it are then sent as packets, which
+/// is what a retry would do.
+bool RcRequester::place(TransmitSink& sink, SendWqe& wqe) {
+  const bool is_read = wqe.opcode == WrOpcode::RdmaRead;
+  for (std::uint32_t offset = 0; offset < wqe.length;) {
+    const std::uint32_t bytes = std::min(wqe.length - offset, kMostPlacedBytes);
+    const PacketHeader& request = core_.header(
+        Half::Requester, is_read ? wire::Opcode::RcRdmaReadRequest : wire::Opcode::RcRdmaWriteOnly,
+        next_psn_);
+    Placement part{
+        .target = {.request = request,
+                   .is_read = is_read,
+                   .rkey = wqe.rkey,
+                   .address = wqe.remote_address + offset,
+                   .length = bytes},
+        .from = {},
+        .to = {},
+        .is_first = offset == 0,
+        .is_last = offset + bytes == wqe.length,
+        .path_mtu = core_.attributes.path_mtu
+    };
+    if (is_read) {
+      part.to = core_.find_targets(cursor_, offset, bytes);
+      if (part.to.empty()) {
+        return false;
+      }
+    } else {
+      if (core_.gather(cursor_, offset, bytes) != WcStatus::Success) {
+        return false;
+      }
+      part.from = core_.gathered.pieces();
+    }
+    if (!sink.place(part)) {
+      return planted(PlantedBug::RefusedPlacementCompletes);
+    }
+    offset += bytes;
+  }
+  return true;
+}
+
+}  // namespace weft::hca
