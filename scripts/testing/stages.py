@@ -55,6 +55,8 @@ def stages(jobs, long=False):
         Stage("live-changes", "MADs in captures, counters and under rules of faults; nodes that come and go while programs run", client("live_changes"), built, beside=True),
         Stage("hot-unplug", "a host goes while ib_write_bw, rping and both forms of blockd run on it and with it: each hears of it and ends, nothing is left; and it comes again",
               some("hot_unplug"), built),
+        Stage("placement", "long WRITEs and READs by the hand of who asks for them: which way and why, counters, captures and rules that begin and end, kills and stops, the guide",
+              client("placement"), built, beside=True),
         Stage("symbols", "the drop-in libraries have every symbol that Debian's have, and every client loads with them", client("drop_in_symbols"), built, beside=True),
         Stage("iscsi", "weft iscsi target: every test of libiscsi's suite, its tools, CHAP, reloading, the commands of the guide", client("iscsi"), built, beside=True),
         Stage("iscsi-attach", "weft iscsi attach and discover: disks of our target and of Debian's tgt as NBD to nbdcopy, nbdinfo and QEMU; CHAP, killed ends",

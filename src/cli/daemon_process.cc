@@ -87,6 +87,7 @@ Result<DaemonProcess> start_daemon(const DaemonStart& start, const fabric::Topol
            .sm_priority = start.sm_priority,
            .sm_port = start.sm_port,
            .ibsim = start.ibsim,
+           .is_isolating = start.is_isolating,
            .lifeline = start.is_bound ? std::move(lifeline->read) : os::UniqueFd{}},
           std::move(report->write));
   }

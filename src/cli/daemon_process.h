@@ -25,6 +25,7 @@ struct DaemonStart {
   std::uint8_t sm_priority{};
   std::string sm_port{};
   std::string ibsim{};  // socket name prefix, or 127.0.0.1:PORT; empty: disabled
+  bool is_isolating{};  // programs place nothing into each other's memory
 };
 
 /// Starts the daemon of a fabric and waits until it accepts connections.

@@ -33,7 +33,8 @@ int up(const std::vector<std::string>& words, const LinkOptions& links, const st
                                     .has_subnet_manager = links.has_subnet_manager,
                                     .sm_priority = links.sm_priority,
                                     .sm_port = links.sm_port,
-                                    .ibsim = links.ibsim},
+                                    .ibsim = links.ibsim,
+                                    .is_isolating = links.is_isolating},
                                    *topology);
   if (!daemon) {
     return print_error(daemon.error());

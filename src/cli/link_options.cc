@@ -14,6 +14,45 @@ namespace {
   return name == nullptr || *name == '\0' ? "sim" : name;
 }
 
+/// Who manages the fabric, who else may speak MADs there, and what its programs may do.
+void add_management_options(CLI::App& command, const std::shared_ptr<LinkOptions>& options) {
+  command.add_flag_callback(
+      "--no-sm", [options] { options->has_subnet_manager = false; },
+      "No subnet manager of Weft's own: ports wait in Initialize for another, as `weft exec h1 -- "
+      "opensm`");
+  command.add_flag_callback(
+      "--isolate", [options] { options->is_isolating = true; },
+      "Programs reach each other's memory by packets only; without it, long RDMA WRITEs and READs "
+      "are copied by the program that asks for them where nothing on their path has to see them");
+  command.add_flag_callback(
+      "--ibsim", [options] { options->ibsim = ibsim_socket_name(); },
+      "Be what ibsim is to programs preloaded with libumad2sim.so; as there, IBSIM_SOCKNAME names "
+      "the sockets and SIM_HOST the node");
+  command
+      .add_option_function<unsigned>(
+          "--ibsim-port",
+          [options](const unsigned& port) { options->ibsim = fmt::format("127.0.0.1:{}", port); },
+          "Likewise by UDP on this machine, as `ibsim -r -l PORT`: programs find it by "
+          "IBSIM_SERVER_NAME=127.0.0.1 and IBSIM_SERVER_PORT; their MADs go to the ports behind")
+      ->check(CLI::Range(1, 65'278))
+      ->type_name("PORT");
+  command
+      .add_option_function<unsigned>(
+          "--sm-priority",
+          [options](const unsigned& priority) {
+            options->sm_priority = static_cast<std::uint8_t>(priority);
+          },
+          "Priority of Weft's own subnet manager among others, as of `opensm -p`: the highest is "
+          "master, then the lowest GUID")
+      ->check(CLI::Range(0, 15))
+      ->type_name("0..15");
+  command
+      .add_option_function<std::string>(
+          "--sm-port", [options](const std::string& port) { options->sm_port = port; },
+          "Where Weft's own subnet manager is, as h2:1; without it, the first port of the hosts")
+      ->type_name("PORT");
+}
+
 }  // namespace
 
 void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& options) {
@@ -53,37 +92,7 @@ void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& opt
           "--time-scale", [options](const double& scale) { options->time_scale = scale; },
           "Factor of the specification's timeouts, as 0.1 for a tenth; links keep their times")
       ->type_name("FACTOR");
-  command.add_flag_callback(
-      "--no-sm", [options] { options->has_subnet_manager = false; },
-      "No subnet manager of Weft's own: ports wait in Initialize for another, as `weft exec h1 -- "
-      "opensm`");
-  command.add_flag_callback(
-      "--ibsim", [options] { options->ibsim = ibsim_socket_name(); },
-      "Be what ibsim is to programs preloaded with libumad2sim.so; as there, IBSIM_SOCKNAME names "
-      "the sockets and SIM_HOST the node");
-  command
-      .add_option_function<unsigned>(
-          "--ibsim-port",
-          [options](const unsigned& port) { options->ibsim = fmt::format("127.0.0.1:{}", port); },
-          "Likewise by UDP on this machine, as `ibsim -r -l PORT`: programs find it by "
-          "IBSIM_SERVER_NAME=127.0.0.1 and IBSIM_SERVER_PORT; their MADs go to the ports behind")
-      ->check(CLI::Range(1, 65'278))
-      ->type_name("PORT");
-  command
-      .add_option_function<unsigned>(
-          "--sm-priority",
-          [options](const unsigned& priority) {
-            options->sm_priority = static_cast<std::uint8_t>(priority);
-          },
-          "Priority of Weft's own subnet manager among others, as of `opensm -p`: the highest is "
-          "master, then the lowest GUID")
-      ->check(CLI::Range(0, 15))
-      ->type_name("0..15");
-  command
-      .add_option_function<std::string>(
-          "--sm-port", [options](const std::string& port) { options->sm_port = port; },
-          "Where Weft's own subnet manager is, as h2:1; without it, the first port of the hosts")
-      ->type_name("PORT");
+  add_management_options(command, options);
 }
 
 Result<void> apply(const LinkOptions& options, fabric::Topology& topology) {

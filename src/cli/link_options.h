@@ -22,11 +22,12 @@ struct LinkOptions {
   bool has_subnet_manager{true};
   std::uint8_t sm_priority{};
   std::string sm_port;
+  bool is_isolating{};
   std::string ibsim;  // socket name prefix, or 127.0.0.1:PORT
 };
 
 /// Adds --link-rate, --link-delay, --link-loss, --fault, --time-scale, --no-sm, --sm-priority,
-/// --sm-port, --ibsim and --ibsim-port.
+/// --sm-port, --isolate, --ibsim and --ibsim-port.
 void add_link_options(CLI::App& command, const std::shared_ptr<LinkOptions>& options);
 
 /// Applies the options to a topology. Attributes set for single links in the topology take

@@ -91,7 +91,8 @@ int run(const RunOptions& options) {
                               .has_subnet_manager = options.links->has_subnet_manager,
                               .sm_priority = options.links->sm_priority,
                               .sm_port = options.links->sm_port,
-                              .ibsim = options.links->ibsim},
+                              .ibsim = options.links->ibsim,
+                              .is_isolating = options.links->is_isolating},
                              *topology);
   if (!daemon) {
     return print_error(daemon.error());

@@ -117,16 +117,44 @@ int status(const std::string& name, bool counters, bool as_json) {
   return 0;
 }
 
+/// The QPs of all programs, and which way the long WRITEs and READs of connected ones go.
+int qps(const std::string& name, bool as_json) {
+  const auto answer = ask(name, uabi::QueryKind::Qps);
+  if (!answer) {
+    return print_error(answer.error());
+  }
+  if (as_json) {
+    fmt::print("{}\n", *answer);
+    return 0;
+  }
+  fmt::print("{:<8} {:>8} {:<16} {:>10} {:<13} {:<5} {:>10} {:<8} {}\n", "HOST", "PROCESS",
+             "PROGRAM", "QP", "TYPE", "STATE", "TO", "WAY", "WHY");
+  for (const json& qp : json::parse(*answer)) {
+    fmt::print("{:<8} {:>8} {:<16} {:>#10x} {:<13} {:<5} {:>#10x} {:<8} {}\n",
+               qp["host"].get<std::string>(), qp["pid"].get<int>(), qp["name"].get<std::string>(),
+               qp["number"].get<std::uint32_t>(), qp["type"].get<std::string>(),
+               qp["state"].get<std::string>(), qp.value("destination", 0U),
+               qp.value("way", "packets"), qp.value("why", "not an RC QP"));
+  }
+  return 0;
+}
+
 }  // namespace
 
 void add_status(CLI::App& app, Outcome& outcome) {
   auto* const command = app.add_subcommand("status", "Show nodes, ports, programs and counters");
   const auto name = add_fabric_name(*command);
   auto counters = std::make_shared<bool>(false);
+  auto with_qps = std::make_shared<bool>(false);
   auto as_json = std::make_shared<bool>(false);
   command->add_flag("--counters", *counters, "Packets and data (in 4-byte words) of every port");
+  command->add_flag("--qps", *with_qps,
+                    "The QPs of all programs instead, and which way their long RDMA WRITEs and "
+                    "READs go: by packets, or by the hand of who asks for them");
   command->add_flag("--json", *as_json, "For scripts");
-  command->callback([=, &outcome] { outcome.status = status(*name, *counters, *as_json); });
+  command->callback([=, &outcome] {
+    outcome.status = *with_qps ? qps(*name, *as_json) : status(*name, *counters, *as_json);
+  });
 }
 
 }  // namespace weft::cli

@@ -22,6 +22,7 @@ struct DaemonOptions {
   std::uint8_t sm_priority{};     // of its own subnet manager, 0 to 15
   std::string sm_port{};          // and where that is, as h2:1; empty: the first HCA port
   std::string ibsim{};            // IbsimLocation, for programs with libumad2sim; empty: none
+  bool is_isolating{};            // programs place nothing into each other's memory
   os::UniqueFd lifeline;  // optional: the fabric ends when the other end of this pipe closes
 };
 

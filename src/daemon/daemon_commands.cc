@@ -14,6 +14,7 @@
 
 #include "daemon/daemon_impl.h"
 #include "daemon/function_report.h"
+#include "daemon/qp_report.h"
 #include "daemon/status.h"
 #include "host/tap_record.h"
 #include "os/clock.h"
@@ -44,6 +45,10 @@ void Daemon::Impl::query(Client& client, const uabi::Query& request) {
   }
   if (request.kind == uabi::QueryKind::Decisions) {
     answer(client, decisions_json(view(), management().shared_ports(), os::now()));
+    return;
+  }
+  if (request.kind == uabi::QueryKind::Qps) {
+    query_qps(client, std::move(programs));
     return;
   }
   const auto connections = connection_statuses();
@@ -87,6 +92,35 @@ void Daemon::Impl::query_functions(Client& client) {
           answer(*waiting,
                  functions_json(view(), management().shared_ports(), uses_of_hosts(held)));
         }
+      });
+}
+
+/// All programs with devices are asked.
+void Daemon::Impl::query_qps(Client& client, std::vector<ProgramStatus> programs) {
+  std::vector<node::ProcessId> asked;
+  for (const ProgramStatus& program : programs) {
+    if (!shared_devices_.of(program.process).empty()) {
+      asked.push_back(program.process);
+    }
+  }
+  census_.take(
+      asked,
+      [this](node::ProcessId program, const uabi::ListObjects& question) {
+        client_of(program)->send(question);
+      },
+      [this, programs = std::move(programs),
+       asker = client.weak_from_this()](const ObjectCensus::Answers& held) {
+        const auto waiting = asker.lock();
+        if (!waiting) {
+          return;
+        }
+        std::vector<ProgramObjects> objects;
+        for (const ProgramStatus& program : programs) {
+          if (const auto said = held.find(program.process); said != held.end()) {
+            objects.push_back({.program = program, .held = said->second});
+          }
+        }
+        answer(*waiting, qps_json(view(), objects));
       });
 }
 

@@ -188,6 +188,7 @@ class Daemon::Impl {
   // --- commands (daemon_commands.cc)
   void query(Client& client, const uabi::Query& request);
   void query_functions(Client& client);
+  void query_qps(Client& client, std::vector<ProgramStatus> programs);
   [[nodiscard]] std::map<fabric::NodeIndex, HostUse> uses_of_hosts(
       const ObjectCensus::Answers& held) const;
   void start_capture(Client& client, const uabi::StartCapture& request);

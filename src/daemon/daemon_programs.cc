@@ -101,8 +101,21 @@ void Daemon::Impl::open_lane(Client& client, const uabi::OpenLane& request) {
     return;
   }
   const auto lane = std::make_shared<const os::UniqueFd>(std::move(*memory));
-  client.send(uabi::Lane{.peer = request.peer, .side = 0}, {lane, other->attention});
-  other->send(uabi::Lane{.peer = address_of(*client.process), .side = 1}, {lane, client.attention});
+  // All clients are this user's, so that they could reach each other's memory anyway.
+  const bool may_place =
+      !options_.is_isolating && !offences_.has_of(client.pid()) && !offences_.has_of(other->pid());
+  const auto pid_of = [&](const Client& whose) {
+    return may_place ? static_cast<std::uint32_t>(whose.pid()) : 0;
+  };
+  client.send(
+      uabi::Lane{
+          .peer = request.peer, .side = 0, .self_pid = pid_of(client), .peer_pid = pid_of(*other)},
+      {lane, other->attention});
+  other->send(uabi::Lane{.peer = address_of(*client.process),
+                         .side = 1,
+                         .self_pid = pid_of(*other),
+                         .peer_pid = pid_of(client)},
+              {lane, client.attention});
 }
 
 void Daemon::Impl::join_group(Client& client, const uabi::JoinGroup& request) {

@@ -54,6 +54,11 @@ Offence& Offences::find(const ProgramName& offender, std::string_view what,
   return offences_.back();
 }
 
+bool Offences::has_of(pid_t process) const {
+  return std::ranges::any_of(
+      offences_, [&](const Offence& offence) { return offence.offender.pid == process; });
+}
+
 std::optional<std::string> Offences::add(const ProgramName& offender, std::string_view what,
                                          std::uint64_t more, std::uint64_t from) {
   Offence& offence = find(offender, what, {});

@@ -50,6 +50,8 @@ class Offences {
                                                         const ProgramName& reporter);
 
   [[nodiscard]] std::span<const Offence> all() const { return offences_; }
+  /// True if the process has one, or another says so.
+  [[nodiscard]] bool has_of(pid_t process) const;
 
  private:
   [[nodiscard]] Offence& find(const ProgramName& offender, std::string_view what,

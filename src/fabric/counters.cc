@@ -1,4 +1,5 @@
 #include "fabric/counters.h"
+#include "fabric/virtual_ports.h"
 
 #include <algorithm>
 #include <array>
@@ -124,14 +125,31 @@ class Reach {
   std::unordered_set<std::uint32_t> reached_;
 };
 
-/// Checks that the ports exist, that the first belongs to `owner`, and that they form a path or
-/// tree.
+/// True if packets for `owner` leave the fabric at `node`: its own, or that of a port it shares.
+bool receives_at(const TablesView& view, NodeIndex node, NodeIndex owner) {
+  const NodeRecord& record = view.node(owner);
+  for (std::uint32_t i = 0; i < record.port_count; ++i) {
+    const PortIndex port{record.first_port.value() + i};
+    if (view.port(physical_port(view, port)).node == node) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Checks that the ports exist, that they form a path or tree, and that it begins at `owner`; or is
+/// a whole path to it, whose packets answer what `owner` has placed.
 bool is_possible(const EntrySnapshot& entry, const TablesView& view, NodeIndex owner) {
   const std::size_t ports = view.ports().size();
-  if (entry.source.value() >= ports || view.port(entry.source).node != owner) {
+  if (entry.source.value() >= ports) {
     return false;
   }
-  Reach reach{view, entry, owner};
+  const NodeIndex sender = view.port(entry.source).node;
+  const bool is_answer = sender != owner;
+  if (is_answer && (entry.is_multicast || entry.end != PathEnd::Delivered)) {
+    return false;
+  }
+  Reach reach{view, entry, sender};
   for (const CrossedHop& hop : entry.hops) {
     if (hop.egress.value() >= ports || !reach.starts_at(hop.egress)) {
       return false;
@@ -143,6 +161,9 @@ bool is_possible(const EntrySnapshot& entry, const TablesView& view, NodeIndex o
       return false;
     }
     reach.cross(hop.egress);
+  }
+  if (is_answer) {
+    return receives_at(view, reach.last(), owner);
   }
   return entry.end == PathEnd::Delivered ||
          (entry.stopped_at.value() < ports && view.port(entry.stopped_at).node == reach.last());

@@ -170,7 +170,8 @@ class CounterPageView {
   [[nodiscard]] static Result<CounterPageView> open(ByteSpan memory);
 
   /// Adds the counts of this page to `sum`. `owner` is the host whose process writes the page;
-  /// paths that start elsewhere are refused.
+  /// paths that start elsewhere are refused, but for those that end there: a process that places
+  /// counts the answers that it spared its peer.
   void add_to(CounterSum& sum, const TablesView& view, NodeIndex owner) const;
 
  private:

@@ -1,8 +1,32 @@
 #include "host/hca_event_relay.h"
 
+#include "host/lane.h"
 #include "os/clock.h"
 
 namespace weft::host {
+namespace {
+
+/// With the QP's peer; null without one.
+[[nodiscard]] PeerPlacement* placement_of(const hca::Qp& qp) {
+  const auto* const qp_state = static_cast<const QpDriverState*>(qp.driver_data);
+  const Lane* const lane =
+      qp_state != nullptr ? qp_state->lane.load(std::memory_order_acquire) : nullptr;
+  return lane != nullptr ? lane->placement : nullptr;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> HcaEventRelay::placement_epoch(hca::Qp& qp) {
+  const PeerPlacement* const peer = placement_of(qp);
+  return peer != nullptr ? parts_.placements.epoch(*peer) : std::nullopt;
+}
+
+void HcaEventRelay::grant_placement(hca::Qp& qp, std::uint64_t epoch,
+                                    const hca::PlaceableMemory& memory) {
+  if (PeerPlacement* const peer = placement_of(qp)) {
+    parts_.placements.grant(*peer, epoch, parts_.map.generation(), qp.number(), memory);
+  }
+}
 
 void HcaEventRelay::completion_event_held(hca::CompletionQueue& cq, Duration period) {
   parts_.held_events.hold(*static_cast<CqDriverState*>(cq.driver_data), os::now() + period);

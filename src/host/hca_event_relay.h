@@ -1,14 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "hca/events.h"
 #include "host/daemon_connection.h"
 #include "host/deferred_events.h"
+#include "host/fabric_map.h"
 #include "host/foreign/shared_targets.h"
 #include "host/held_events.h"
 #include "host/key_violations.h"
+#include "host/placement/placements.h"
 #include "host/process.h"
 
 namespace weft::host {
@@ -22,6 +25,8 @@ class HcaEventRelay final : public hca::HcaEvents {
     DaemonConnection& daemon;
     KeyViolations& key_violations;
     HeldEvents& held_events;
+    const FabricMap& map;
+    Placements& placements;
     SharedTargets& shared_targets;
   };
 
@@ -35,6 +40,10 @@ class HcaEventRelay final : public hca::HcaEvents {
   void bad_key(const hca::BadKey& bad) override;
   void xrc_proxy_requested(const hca::XrcProxyRequest& request) override;
   void xrc_proxies_released(std::uint32_t domain, Qpn target) override;
+  [[nodiscard]] std::optional<std::uint64_t> placement_epoch(hca::Qp& qp) override;
+  void grant_placement(hca::Qp& qp, std::uint64_t epoch,
+                       const hca::PlaceableMemory& memory) override;
+  void withdraw_placement() override { parts_.placements.withdraw(); }
   [[nodiscard]] bool explains_errors() const override { return parts_.program.explains_errors(); }
   void explain(std::string_view reason) override { parts_.program.explain(reason); }
 

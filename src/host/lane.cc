@@ -15,11 +15,12 @@
 namespace weft::host {
 Lane::Lane(std::uint32_t lane_number, std::uint32_t lane_index, uabi::ProcessAddress self_address,
            uabi::ProcessAddress peer_address, const FabricMap& map, TapSet& taps, LiveLinks& links,
-           std::atomic<std::uint32_t>& waiting)
+           std::atomic<std::uint32_t>& waiting, PeerPlacement* peer_placement)
     : number(lane_number),
       index(lane_index),
       self(self_address),
       peer(peer_address),
+      placement(peer_placement),
       queue(waiting),
       map_(map),
       taps_(taps),

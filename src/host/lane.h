@@ -26,6 +26,7 @@
 #include "host/live_links.h"
 #include "host/multicast_groups.h"
 #include "host/pair_memory.h"
+#include "host/placement/peer_placement.h"
 #include "host/refusals.h"
 #include "host/tap_set.h"
 #include "ring/lane.h"
@@ -66,6 +67,9 @@ struct QpDriverState : station::Waiter {
   Qpn newest_qpn;
   std::uint64_t newest_generation{};
   Lane* newest_lane{};
+
+  // Of the newest WRITE or READ that was long enough to be placed.
+  std::atomic<PlacementWay> placement_way{PlacementWay::NotTried};
 
   std::uint32_t seen_lost_answers{};  // when its timer last expired; under maintenance_owner
 
@@ -115,15 +119,16 @@ class Lane {
   static constexpr Duration kReopenAfter = Duration::milliseconds(100);            // policy
 
   /// `index`: among the lanes of the pair. `waiting` counts the QPs in the wait queues of all
-  /// lanes.
+  /// lanes. `placement`: with the peer; null if that is this process.
   Lane(std::uint32_t number, std::uint32_t index, uabi::ProcessAddress self,
        uabi::ProcessAddress peer, const FabricMap& map, TapSet& taps, LiveLinks& links,
-       std::atomic<std::uint32_t>& waiting);
+       std::atomic<std::uint32_t>& waiting, PeerPlacement* placement = nullptr);
 
   const std::uint32_t number;  // among the lanes of this process
   const std::uint32_t index;
   const uabi::ProcessAddress self;
   const uabi::ProcessAddress peer;
+  PeerPlacement* const placement;
 
   // --- sending
 
@@ -144,6 +149,25 @@ class Lane {
   /// Puts a packet into the ring if its route is the last one that send() found open. False: send()
   /// must decide (hca::TransmitSink::send_fast). With the flow's out_lock held.
   [[nodiscard, gnu::always_inline]] bool send_fast(hca::Flow flow, const hca::SinglePacket& packet);
+
+  /// The paths there and back of what is placed.
+  struct PlacementPath {
+    std::uint64_t route_key{~std::uint64_t{0}};  // not a valid key
+    std::uint64_t generation{};
+    PlacementWay way{PlacementWay::NotGranted};  // Placed: nothing on the paths speaks against it
+    fabric::PathEntry* requests{};
+    fabric::PathEntry* answers{};
+
+    /// Counts the packets that were spared. With the out_lock of requests held.
+    void count(const hca::PlacedTraffic& traffic) const {
+      requests->count(traffic.request_packets, traffic.request_words);
+      answers->count(traffic.answer_packets, traffic.answer_words);
+    }
+  };
+  /// Those of what would be sent with the addresses of `request`. With the out_lock of requests
+  /// held.
+  [[nodiscard]] PlacementPath find_placement_path(const hca::PacketHeader& request,
+                                                  fabric::CounterPage& page, PolicyLock& page_lock);
 
   /// Lets a ring without space grow to its full size; true if it was not permitted before. With the
   /// flow's out_lock held.
@@ -302,6 +326,7 @@ class Lane {
   [[nodiscard, gnu::noinline]] Route& find_route(Out& out, const hca::PacketHeader& header,
                                                  fabric::CounterPage& page, PolicyLock& page_lock);
   [[nodiscard]] bool may_discard(Instant& full_since, wire::Opcode opcode) const;
+
   [[nodiscard, gnu::noinline]] SendOutcome delay_packet(Out& out, Route& route,
                                                         const hca::PacketHeader& header,
                                                         std::span<const ByteSpan> gather);
@@ -349,6 +374,7 @@ class Lane {
   AttentionPage* peer_attention_{};
   std::array<Out, 2> outs_;  // requests, responses
   std::array<In, 2> ins_;
+  PlacementPath placement_path_;  // the newest; under the out_lock of requests
   std::atomic<std::int64_t> died_at_ns_{};
 
   /// The addresses of the last packet, and what was found out about them.

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/bytes.h"
+#include "host/placement/peer_placement.h"
 #include "ring/doorbell.h"
 #include "ring/lane.h"
 #include "ring/sleeper.h"
@@ -39,10 +40,12 @@ struct LaneHead {
 };
 
 /// The heads of all lanes of a pair come first, since each is touched when the pair is joined; the
-/// rings follow, lane by lane.
+/// rings follow, lane by lane, and then what direct placement needs.
 inline constexpr std::size_t kPairHeadBytes = kLanesPerPair * sizeof(LaneHead);
-inline constexpr std::size_t kPairMemoryBytes =
+inline constexpr std::size_t kPlacementAt =
     kPairHeadBytes + kLanesPerPair * ring::lane_bytes(kLaneShape);
+static_assert(kPlacementAt % alignof(PlacementMemory) == 0);
+inline constexpr std::size_t kPairMemoryBytes = kPlacementAt + kPlacementBytes;
 
 /// The head of lane `index`. Its words are atomics that live as long as the memory.
 [[nodiscard]] inline LaneHead& lane_head(MutableByteSpan pair_memory, std::uint32_t index) {
@@ -53,6 +56,11 @@ inline constexpr std::size_t kPairMemoryBytes =
 [[nodiscard]] inline MutableByteSpan lane_rings(MutableByteSpan pair_memory, std::uint32_t index) {
   return pair_memory.subspan(kPairHeadBytes + index * ring::lane_bytes(kLaneShape),
                              ring::lane_bytes(kLaneShape));
+}
+
+/// What direct placement needs, behind the rings.
+[[nodiscard]] inline MutableByteSpan placement_memory(MutableByteSpan pair_memory) {
+  return pair_memory.subspan(kPlacementAt, kPlacementBytes);
 }
 
 /// Through this page peers wake a process.

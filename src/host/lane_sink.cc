@@ -1,5 +1,7 @@
 #include "host/lane_sink.h"
 
+#include <mutex>
+
 #include "hca/wire_length.h"
 
 namespace weft::host {
@@ -49,6 +51,47 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
       is_urgent_ || (flow == hca::Flow::Request && station::is_one_sided(opcode_of(packet)));
   has_sent_ = true;
   return true;
+}
+
+/// The lane is not held afterwards: a copy takes a while.
+Lane::PlacementPath LaneSink::placement_path(Lane* lane, const hca::PacketHeader& request) {
+  if (!context_->placements.is_on()) {
+    return {.way = PlacementWay::TurnedOff};
+  }
+  if (lane == nullptr) {
+    return {.way = PlacementWay::NotGranted};
+  }
+  release_lane();
+  const std::lock_guard guard{lane->out_lock(hca::Flow::Request)};
+  return lane->find_placement_path(request, *context_->counters.page, context_->counters.lock);
+}
+
+bool LaneSink::note(PlacementWay way) {
+  if (qp_state_.placement_way.load(std::memory_order_relaxed) != way) {
+    qp_state_.placement_way.store(way, std::memory_order_relaxed);
+  }
+  return way == PlacementWay::Placed;
+}
+
+bool LaneSink::may_place(const hca::PlacementTarget& target) {
+  Lane* const lane = qp_state_.lane.load(std::memory_order_acquire);
+  const Lane::PlacementPath path = placement_path(lane, target.request);
+  return note(path.way == PlacementWay::Placed ? lane->placement->find(target, path.generation)
+                                               : path.way);
+}
+
+bool LaneSink::place(const hca::Placement& part) {
+  Lane* const lane = qp_state_.lane.load(std::memory_order_acquire);
+  const Lane::PlacementPath path = placement_path(lane, part.target.request);
+  if (path.way != PlacementWay::Placed) {
+    return note(path.way);
+  }
+  const PlacementWay way = lane->placement->place(part, path.generation);
+  if (way == PlacementWay::Placed) {
+    const std::lock_guard guard{lane->out_lock(hca::Flow::Request)};
+    path.count(hca::traffic_of(part));
+  }
+  return note(way);
 }
 
 bool LaneSink::send_to_proxy(const hca::PacketHeader& header, std::span<const ByteSpan> gather) {

@@ -10,6 +10,7 @@
 #include "host/lane_binder.h"
 #include "host/multicast_sender.h"
 #include "host/path_counters.h"
+#include "host/placement/placements.h"
 #include "host/progress_state.h"
 #include "station/wait_queue.h"
 
@@ -21,6 +22,7 @@ struct SendContext {
   MulticastSender& multicast;
   DelayedDelivery& delivery;
   PathCounters& counters;
+  const Placements& placements;
   ProgressState& progress;
 };
 
@@ -44,6 +46,8 @@ class LaneSink final : public hca::TransmitSink {
   [[nodiscard]] bool send(hca::Flow flow, const hca::PacketHeader& header,
                           std::span<const ByteSpan> gather) override;
   [[nodiscard]] bool send_fast(hca::Flow flow, const hca::SinglePacket& packet) override;
+  [[nodiscard]] bool may_place(const hca::PlacementTarget& target) override;
+  [[nodiscard]] bool place(const hca::Placement& part) override;
   [[nodiscard]] bool send_to_proxy(const hca::PacketHeader& header,
                                    std::span<const ByteSpan> gather) override;
 
@@ -85,6 +89,8 @@ class LaneSink final : public hca::TransmitSink {
       context_->delivery.schedule_release();
     }
   }
+  [[nodiscard]] Lane::PlacementPath placement_path(Lane* lane, const hca::PacketHeader& request);
+  [[nodiscard]] bool note(PlacementWay way);
   [[gnu::noinline]] Lane& lane_of_datagram(const hca::PacketHeader& header);
   [[gnu::noinline]] bool send_multicast(const hca::PacketHeader& header,
                                         std::span<const ByteSpan> gather);

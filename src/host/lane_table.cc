@@ -1,18 +1,21 @@
 #include "host/lane_table.h"
 
+#include <unistd.h>
+
 #include <utility>
 
 namespace weft::host {
 
 /// Caller must hold the lock; null if there are too many lanes.
-LaneTable::Pair* LaneTable::add_pair(uabi::ProcessAddress peer) {
+LaneTable::Pair* LaneTable::add_pair(uabi::ProcessAddress peer, PeerPlacement* placement) {
   const std::size_t count = count_.load(std::memory_order_relaxed);
   if (count + kLanesPerPair > kMaxLanes) {
     return nullptr;
   }
   for (std::uint32_t index = 0; index < kLanesPerPair; ++index) {
-    lanes_[count + index] = std::make_unique<Lane>(static_cast<std::uint32_t>(count) + index, index,
-                                                   self_, peer, map_, taps_, links_, waiting_);
+    lanes_[count + index] =
+        std::make_unique<Lane>(static_cast<std::uint32_t>(count) + index, index, self_, peer, map_,
+                               taps_, links_, waiting_, placement);
   }
   count_.store(count + kLanesPerPair, std::memory_order_release);
   Pair& pair = pairs_[peer];
@@ -20,13 +23,18 @@ LaneTable::Pair* LaneTable::add_pair(uabi::ProcessAddress peer) {
   return &pair;
 }
 
+/// The same for another process.
+LaneTable::Pair* LaneTable::add_peer(uabi::ProcessAddress peer) {
+  return add_pair(peer, &placements_.add_peer());
+}
+
 void LaneTable::open(uabi::ProcessAddress self, std::unique_ptr<PairMemory> own) {
   const std::lock_guard guard{lock_};
   self_ = self;
-  const Pair& none = *add_pair({.node = fabric::kNoIndex, .slot = 0});
+  const Pair& none = *add_pair({.node = fabric::kNoIndex, .slot = 0}, nullptr);
   nowhere_ = none.first;
   for_each_lane(none, [](Lane& lane) { lane.close_permanently(); });
-  Pair& pair = *add_pair(self);
+  Pair& pair = *add_pair(self, nullptr);
   pair.memory = std::move(own);
   for_each_lane(pair, [&](Lane& lane) { lane.open_to_self(*pair.memory); });
 }
@@ -45,7 +53,7 @@ Lane& LaneTable::lane_to(uabi::ProcessAddress peer, Qpn own, Qpn other) {
   const Pair* pair = found != pairs_.end() ? &found->second : nullptr;
   const bool is_new = pair == nullptr && !has_ended_;
   if (is_new) {
-    pair = add_pair(peer);
+    pair = add_peer(peer);
   }
   if (pair == nullptr) {
     return *nowhere_;
@@ -65,7 +73,7 @@ LaneTable::Pair* LaneTable::join_memory(const uabi::Lane& message,
     return nullptr;
   }
   const auto found = pairs_.find(message.peer);
-  Pair* const pair = found == pairs_.end() ? add_pair(message.peer) : &found->second;
+  Pair* const pair = found == pairs_.end() ? add_peer(message.peer) : &found->second;
   if (pair == nullptr || pair->first->state() == LaneState::Open) {
     return nullptr;
   }
@@ -73,8 +81,15 @@ LaneTable::Pair* LaneTable::join_memory(const uabi::Lane& message,
     auto memory = PairMemory::reserve();
     pair->memory = memory ? std::move(*memory) : nullptr;
   }
-  return pair->memory != nullptr && pair->memory->join(descriptors[0], descriptors[1]) ? pair
-                                                                                       : nullptr;
+  if (pair->memory == nullptr || !pair->memory->join(descriptors[0], descriptors[1])) {
+    return nullptr;
+  }
+  // Process numbers mean the same to both only where they mean the same to the daemon.
+  const bool may_place =
+      placements_.is_on() && message.self_pid == static_cast<std::uint32_t>(getpid());
+  pair->first->placement->open(placement_memory(pair->memory->lanes()), message.side,
+                               may_place ? static_cast<pid_t>(message.peer_pid) : 0);
+  return pair;
 }
 
 LaneTable::Pair* LaneTable::pair_to_part(uabi::ProcessAddress peer) {

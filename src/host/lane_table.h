@@ -13,6 +13,7 @@
 #include "host/lane.h"
 #include "host/live_links.h"
 #include "host/pair_memory.h"
+#include "host/placement/placements.h"
 #include "host/tap_set.h"
 #include "ring/doorbell_bitmap.h"
 #include "uabi/messages.h"
@@ -30,8 +31,13 @@ class LaneTable {
  public:
   /// `waiting` counts the QPs that wait for room on any lane.
   LaneTable(const FabricMap& map, TapSet& taps, LiveLinks& links,
-            std::atomic<std::uint32_t>& waiting, DaemonChannel& daemon)
-      : map_(map), taps_(taps), links_(links), waiting_(waiting), daemon_(daemon) {}
+            std::atomic<std::uint32_t>& waiting, DaemonChannel& daemon, Placements& placements)
+      : map_(map),
+        taps_(taps),
+        links_(links),
+        waiting_(waiting),
+        daemon_(daemon),
+        placements_(placements) {}
   LaneTable(const LaneTable&) = delete;
   LaneTable& operator=(const LaneTable&) = delete;
 
@@ -72,6 +78,8 @@ class LaneTable {
   void part(uabi::ProcessAddress peer, Close close) {
     if (const Pair* const pair = pair_to_part(peer)) {
       for_each_lane(*pair, close);
+      pair->first->placement->close();
+      placements_.withdraw();  // while the peer's claims can still be seen
       if (pair->memory != nullptr) {
         pair->memory->part();
       }
@@ -92,7 +100,8 @@ class LaneTable {
     Lane* first{};
     std::unique_ptr<PairMemory> memory;  // set when first joined, and kept
   };
-  [[nodiscard]] Pair* add_pair(uabi::ProcessAddress peer);
+  [[nodiscard]] Pair* add_pair(uabi::ProcessAddress peer, PeerPlacement* placement);
+  [[nodiscard]] Pair* add_peer(uabi::ProcessAddress peer);
   [[nodiscard]] Pair* join_memory(const uabi::Lane& message,
                                   const std::vector<os::UniqueFd>& descriptors);
   [[nodiscard]] Pair* pair_to_part(uabi::ProcessAddress peer);
@@ -109,6 +118,7 @@ class LaneTable {
   LiveLinks& links_;
   std::atomic<std::uint32_t>& waiting_;
   DaemonChannel& daemon_;
+  Placements& placements_;
   uabi::ProcessAddress self_;
   Lane* nowhere_{};
   std::vector<std::unique_ptr<Lane>> lanes_ = std::vector<std::unique_ptr<Lane>>(kMaxLanes);

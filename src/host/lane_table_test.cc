@@ -39,7 +39,8 @@ class Lanes : public ::testing::Test {
   TapSet taps_;
   LiveLinks links_;
   std::atomic<std::uint32_t> waiting_{0};
-  LaneTable lanes_{map_, taps_, links_, waiting_, daemon_};
+  Placements placements_;
+  LaneTable lanes_{map_, taps_, links_, waiting_, daemon_, placements_};
   std::size_t first_{};
   std::set<Lane*> opened_;
 };

@@ -1,10 +1,12 @@
 #include "host/object_listing.h"
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <utility>
 
 #include "hca/held_objects.h"
+#include "host/lane.h"
 
 namespace weft::host {
 namespace {
@@ -27,8 +29,16 @@ using Held = hca::HeldObjects;
 /// What is not told yet of one HCA.
 class Rest {
  public:
-  explicit Rest(const Held& held)
-      : pds_(held.pds), cqs_(held.cqs), mrs_(held.mrs), srqs_(held.srqs), qps_(held.qps) {}
+  /// By QP number: the way that its messages take.
+  using Ways = std::map<std::uint32_t, PlacementWay>;
+
+  Rest(const Held& held, const Ways& ways)
+      : ways_(ways),
+        pds_(held.pds),
+        cqs_(held.cqs),
+        mrs_(held.mrs),
+        srqs_(held.srqs),
+        qps_(held.qps) {}
 
   [[nodiscard]] bool is_empty() const {
     return pds_.empty() && cqs_.empty() && mrs_.empty() && srqs_.empty() && qps_.empty();
@@ -55,21 +65,25 @@ class Rest {
       return uabi::HeldSrq{
           .number = srq.number, .is_xrc = srq.is_xrc, .pd = srq.pd, .cq = srq.cq.value_or(0)};
     });
-    message.qps = take<uabi::HeldQp>(qps_, [](const Held::Qp& qp) {
-      return uabi::HeldQp{.number = qp.number,
-                          .type = std::to_underlying(qp.type),
-                          .state = std::to_underlying(qp.state),
-                          .port = qp.port.value(),
-                          .migration = std::to_underlying(qp.migration),
-                          .dest = qp.dest,
-                          .rq_psn = qp.rq_psn.value(),
-                          .sq_psn = qp.sq_psn.value(),
-                          .pd = qp.pd};
+    message.qps = take<uabi::HeldQp>(qps_, [this](const Held::Qp& qp) {
+      const auto way = ways_.find(qp.number.value());
+      return uabi::HeldQp{
+          .number = qp.number,
+          .type = std::to_underlying(qp.type),
+          .state = std::to_underlying(qp.state),
+          .port = qp.port.value(),
+          .migration = std::to_underlying(qp.migration),
+          .dest = qp.dest,
+          .rq_psn = qp.rq_psn.value(),
+          .sq_psn = qp.sq_psn.value(),
+          .pd = qp.pd,
+          .placement = way == ways_.end() ? std::uint8_t{} : std::to_underlying(way->second)};
     });
     return message;
   }
 
  private:
+  const Ways& ways_;
   std::span<const Held::Pd> pds_;
   std::span<const Held::Cq> cqs_;
   std::span<const Held::Mr> mrs_;
@@ -82,7 +96,13 @@ class Rest {
 void list_objects(const HcaSet& hcas, DaemonChannel& daemon, const uabi::ListObjects& request) {
   for (std::uint32_t hca = 0; hca < hcas.count(); ++hca) {
     const Held held = hcas.engine(hca).held_objects();
-    for (Rest rest{held}; !rest.is_empty();) {
+    Rest::Ways ways;
+    hcas.engine(hca).for_each_qp([&](hca::Qp& qp) {
+      if (const auto* const qp_state = static_cast<const QpDriverState*>(qp.driver_data)) {
+        ways[qp.number().value()] = qp_state->placement_way.load(std::memory_order_relaxed);
+      }
+    });
+    for (Rest rest{held, ways}; !rest.is_empty();) {
       daemon.post(rest.next(request.request, hca));
     }
   }

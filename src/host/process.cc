@@ -25,10 +25,12 @@ namespace {
 
 ProcessOptions options_of_environment() {
   const char* const host = std::getenv("WEFT_HOST");
+  const char* const placement = std::getenv("WEFT_PLACEMENT");
   return {.run = os::run_directory_path(),
           .fabric = os::fabric_of_environment(),
           .host = host != nullptr && *host != '\0' ? std::string{host} : host_of_rank(),
-          .limits = {}};
+          .limits = {},
+          .has_direct_placement = placement == nullptr || placement != std::string_view{"packets"}};
 }
 
 Process::Process(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

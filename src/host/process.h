@@ -56,9 +56,13 @@ struct ProcessOptions {
   std::string fabric;  // name of the fabric
   std::string host;    // name of the simulated host, as in the topology
   hca::DeviceLimits limits;
+  /// Peers may place into this process's memory by themselves, and it into theirs, where the fabric
+  /// allows it (docs/ARCHITECTURE.md, decision 18).
+  bool has_direct_placement{true};
 };
 
-/// The options from WEFT_RUN, WEFT_FABRIC and WEFT_HOST. Without WEFT_HOST, the host is that of the
+/// The options from WEFT_RUN, WEFT_FABRIC, WEFT_HOST and WEFT_PLACEMENT (`packets`: no direct
+/// placement). Without WEFT_HOST, the host is that of the
 /// rank under MPI or Slurm, else h1.
 [[nodiscard]] ProcessOptions options_of_environment();
 

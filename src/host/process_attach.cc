@@ -62,6 +62,8 @@ Result<void> Process::Impl::attach(const ProcessOptions& with) {
                                                                 .daemon = daemon,
                                                                 .key_violations = key_violations,
                                                                 .held_events = held_events,
+                                                                .map = map,
+                                                                .placements = placements,
                                                                 .shared_targets = shared_targets});
   });
   ports.open(welcome.self.node);
@@ -69,6 +71,7 @@ Result<void> Process::Impl::attach(const ProcessOptions& with) {
   if (!own_memory) {
     return std::unexpected(own_memory.error());
   }
+  placements.turn_on(options.has_direct_placement);
   lanes.open(welcome.self, std::move(*own_memory));
   return daemon.hear_initial_state();
 }

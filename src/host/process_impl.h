@@ -30,6 +30,7 @@
 #include "host/packet_receiver.h"
 #include "host/packet_sender.h"
 #include "host/path_counters.h"
+#include "host/placement/placements.h"
 #include "host/port_events.h"
 #include "host/process.h"
 #include "host/progress_state.h"
@@ -115,7 +116,8 @@ struct Process::Impl {
   QpTimers timers{progress.sleeper};
   HeldEvents held_events{progress};
   std::atomic<std::uint32_t> waiting_count{0};  // QPs in the wait queues of all lanes
-  LaneTable lanes{map, taps, links, waiting_count, daemon};
+  Placements placements;
+  LaneTable lanes{map, taps, links, waiting_count, daemon, placements};
   LaneBinder binder{map, lanes};
   MulticastGroups groups{daemon};
 
@@ -137,6 +139,7 @@ struct Process::Impl {
                    .multicast = multicast,
                    .delivery = delivery,
                    .counters = counters,
+                   .placements = placements,
                    .progress = progress},
        .lanes = lanes,
        .timers = timers,

@@ -46,6 +46,7 @@ struct HeldQp {
   std::uint32_t rq_psn{};
   std::uint32_t sq_psn{};
   std::uint32_t pd{};
+  std::uint8_t placement{};  // host::PlacementWay
 };
 
 /// Daemon to program.

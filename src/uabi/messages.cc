@@ -31,7 +31,7 @@ void describe(BadKeys& m, auto& archive) {
 void describe(Welcome& m, auto& archive) { archive(m.version, m.self, m.time_scale); }
 void describe(InitialStateSent&, auto&) {}
 void describe(Refused& m, auto& archive) { archive(m.reason); }
-void describe(Lane& m, auto& archive) { archive(m.peer, m.side); }
+void describe(Lane& m, auto& archive) { archive(m.peer, m.side, m.self_pid, m.peer_pid); }
 void describe(NoSuchProcess& m, auto& archive) { archive(m.peer); }
 void describe(LaneClosed& m, auto& archive) { archive(m.peer); }
 void describe(TablesChanged&, auto&) {}
@@ -124,7 +124,8 @@ void describe(HeldCq& m, auto& archive) { archive(m.number, m.capacity, m.uses);
 void describe(HeldMr& m, auto& archive) { archive(m.number, m.lkey, m.rkey, m.length, m.pd); }
 void describe(HeldSrq& m, auto& archive) { archive(m.number, m.is_xrc, m.pd, m.cq); }
 void describe(HeldQp& m, auto& archive) {
-  archive(m.number, m.type, m.state, m.port, m.migration, m.dest, m.rq_psn, m.sq_psn, m.pd);
+  archive(m.number, m.type, m.state, m.port, m.migration, m.dest, m.rq_psn, m.sq_psn, m.pd,
+          m.placement);
 }
 void describe(ListObjects& m, auto& archive) { archive(m.request); }
 void describe(ObjectsHeld& m, auto& archive) {
@@ -277,7 +278,7 @@ class Reader {
     failed_ = failed_ || octet > 1;
     value = octet == 1;
   }
-  void get(QueryKind& value) { get_one_of(value, QueryKind::Status, QueryKind::Decisions); }
+  void get(QueryKind& value) { get_one_of(value, QueryKind::Status, QueryKind::Qps); }
   void get(RecordFault& value) {
     get_one_of(value, RecordFault::CorruptRing, RecordFault::NoSuchQp);
   }

@@ -33,7 +33,7 @@
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 15;
+inline constexpr std::uint32_t kVersion = 16;
 
 /// Limits; policy, not from the specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
@@ -185,6 +185,10 @@ struct Refused {
 struct Lane {
   ProcessAddress peer;
   std::uint8_t side{};  // 0 or 1: ring::LaneSide
+  // Process numbers as the daemon sees them, where the two may place into each other's memory by
+  // themselves (docs/ARCHITECTURE.md, decision 18); else 0.
+  std::uint32_t self_pid{};
+  std::uint32_t peer_pid{};
 };
 inline constexpr std::size_t kLaneDescriptors = 2;
 
@@ -230,7 +234,8 @@ enum class QueryKind : std::uint8_t {
   Counters = 2,
   Faults = 3,
   Functions = 4,
-  Decisions = 5
+  Decisions = 5,
+  Qps = 6
 };
 struct Query {
   std::uint32_t version{kVersion};

@@ -280,7 +280,7 @@ std::vector<Message> one_of_each() {
       GroupMembers{Lid{0xC000}, {{0, 1}, {1, 1}}},
       OpenTap{1, 2},
       CloseTap{1},
-      Query{.kind = QueryKind::Decisions},
+      Query{.kind = QueryKind::Qps},
       StartCapture{.port = "s1:3", .tunnels = true},
       AddFault{.rule = "drop p=0.01"},
       ClearFaults{.number = 7},

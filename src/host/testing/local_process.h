@@ -44,6 +44,8 @@ class LocalProcess {
                                     .daemon = parts.daemon,
                                     .key_violations = parts.key_violations,
                                     .held_events = parts.held_events,
+                                    .map = parts.map,
+                                    .placements = parts.placements,
                                     .shared_targets = parts.shared_targets});
     });
     parts.ports.open(kSelf.node);

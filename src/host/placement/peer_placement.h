@@ -1,0 +1,80 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "hca/placement.h"
+#include "host/placement/placement_memory.h"
+#include "os/peer_memory.h"
+
+namespace weft::host {
+
+/// Which way the WRITEs and READs of a QP go, and why.
+enum class PlacementWay : std::uint8_t {
+  NotTried,       // none was long enough
+  Placed,         // by this process's own hand
+  TurnedOff,      // by the user: WEFT_PLACEMENT=packets here
+  NotAllowed,     // by the fabric (weft up --isolate), or the two run in different PID namespaces
+  SameProcess,    // the peer is this process
+  PathIsWatched,  // a capture, a rule of faults, a rate or a delay is on the path
+  NotGranted,     // the peer has not granted the memory, or has withdrawn it
+  Refused,        // by the operating system: ptrace_scope or a sandbox
+};
+inline constexpr PlacementWay kLastPlacementWay = PlacementWay::Refused;
+[[nodiscard]] std::string_view name_of(PlacementWay way);
+[[nodiscard]] std::string_view reason_of(PlacementWay way);
+
+/// Direct placement between this process and one other (docs/ARCHITECTURE.md, decision 18): what
+/// each grants the other, and the copies of this process. Any thread, unless noted.
+class PeerPlacement {
+ public:
+  /// The two are joined: `memory` is PlacementMemory of side 0 and of side 1, and stays mapped.
+  /// `peer` is its process, 0 if the fabric allows no placement. On the control thread.
+  void open(MutableByteSpan memory, unsigned side, pid_t peer);
+  /// Nothing is placed any more by this process. What the peer places ends by
+  /// Placements::withdraw(). On the control thread.
+  void close() { peer_.store(0, std::memory_order_release); }
+
+  // --- the owner of memory
+
+  /// The epoch of grants, if the peer may place.
+  [[nodiscard]] std::optional<std::uint64_t> epoch() const;
+  /// Puts a grant where the peer finds it.
+  void grant(const PlacementGrant& grant);
+  /// The steps of a withdrawal (ring/placement.h).
+  void end_epoch();
+  void wait_for_copies();
+
+  // --- the initiator
+
+  /// Whether the peer has granted it.
+  [[nodiscard]] PlacementWay find(const hca::PlacementTarget& target, std::uint64_t tables) const;
+  /// Copies, if it has.
+  [[nodiscard]] PlacementWay place(const hca::Placement& part, std::uint64_t tables);
+
+ private:
+  [[nodiscard]] PlacementWay find(const hca::PlacementTarget& target, std::uint64_t tables,
+                                  PlacementGrant& found) const;
+  [[nodiscard]] std::optional<std::size_t> take_claim();
+
+  // Set once and kept: of the memory that stays mapped.
+  std::atomic<PlacementMemory*> own_{};
+  std::atomic<PlacementMemory*> peers_{};
+  std::atomic<pid_t> peer_{};            // 0: no placement
+  std::atomic<pid_t> last_peer_{};       // whose copies may be under way
+  std::atomic<std::uint32_t> claims_{};  // bits of those that threads of this process use
+  std::atomic<bool> is_refused_{};
+  std::mutex granting_;
+};
+
+/// Bytes of the memory that open() takes.
+inline constexpr std::size_t kPlacementBytes = 2 * sizeof(PlacementMemory);
+
+}  // namespace weft::host

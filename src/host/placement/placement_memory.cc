@@ -1,0 +1,50 @@
+#include "host/placement/placement_memory.h"
+
+namespace weft::host {
+namespace {
+
+constexpr std::uint32_t kReadable = 1;
+constexpr std::uint32_t kWritable = 2;
+
+}  // namespace
+
+void PlacementSlot::write(const PlacementGrant& grant) {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  const std::uint32_t sequence = sequence_.load(kRelaxed) | 1;
+  sequence_.store(sequence, kRelaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  qpn_.store(grant.qpn.value(), kRelaxed);
+  rkey_.store(grant.rkey.value(), kRelaxed);
+  access_.store((grant.is_readable ? kReadable : 0) | (grant.is_writable ? kWritable : 0),
+                kRelaxed);
+  epoch_.store(grant.epoch, kRelaxed);
+  tables_.store(grant.tables, kRelaxed);
+  iova_.store(grant.iova, kRelaxed);
+  length_.store(grant.length, kRelaxed);
+  memory_.store(grant.memory, kRelaxed);
+  guard_.store(grant.guard, kRelaxed);
+  sequence_.store(sequence + 1, std::memory_order_release);
+}
+
+std::optional<PlacementGrant> PlacementSlot::read() const {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  const std::uint32_t sequence = sequence_.load(std::memory_order_acquire);
+  const std::uint32_t access = access_.load(kRelaxed);
+  const PlacementGrant grant{.epoch = epoch_.load(kRelaxed),
+                             .tables = tables_.load(kRelaxed),
+                             .qpn = Qpn{qpn_.load(kRelaxed)},
+                             .rkey = RKey{rkey_.load(kRelaxed)},
+                             .iova = iova_.load(kRelaxed),
+                             .length = length_.load(kRelaxed),
+                             .memory = memory_.load(kRelaxed),
+                             .guard = guard_.load(kRelaxed),
+                             .is_readable = (access & kReadable) != 0,
+                             .is_writable = (access & kWritable) != 0};
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (sequence % 2 != 0 || sequence_.load(kRelaxed) != sequence) {
+    return std::nullopt;
+  }
+  return grant;
+}
+
+}  // namespace weft::host

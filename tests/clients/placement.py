@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Direct placement, judged by Debian's perftest, perfquery and rdma-core: which way long WRITEs and READs go and why; that counters are the same either way; that
+captures and rules of faults get their packets while the programs run; programs that are stopped and killed in the middle; the commands of the guide.
+
+    placement.py
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import guide
+import weft_clients
+
+GUIDE = weft_clients.ROOT / "docs" / "guide" / "placement.md"
+PATIENCE_SECONDS = 60
+LENGTH = 65536
+MESSAGES = 500
+ANSWER_BYTES = 4096  # of everything else that the two say: addresses, and the first message's packets are in both
+PLACED = "placed"
+
+
+class Placement(unittest.TestCase):
+    def fabric(self, *options, environment=None):
+        fabric = weft_clients.Fabric(" ".join(("star 2", *options)), f"placement-{os.getpid()}")
+        fabric.__enter__()
+        self.addCleanup(fabric.__exit__)
+        self.environment = environment or {}
+        return fabric
+
+    def start(self, fabric, host, command):
+        child = fabric.start(host, command, self.environment)
+        self.addCleanup(child.stdout.close)
+        self.addCleanup(weft_clients.end, child)
+        return child
+
+    def start_pair(self, fabric, *command):
+        port = str(weft_clients.Ports().take())
+        server = self.start(fabric, "h1", [*command, "-p", port])
+        self.wait_until(lambda: weft_clients.somebody_listens(int(port)), "the server listens")
+        return server, self.start(fabric, "h2", [*command, "-p", port, weft_clients.address_of("h1")])
+
+    def run_pair(self, fabric, *command):
+        for child in self.start_pair(fabric, *command):
+            text, _ = child.communicate(timeout=PATIENCE_SECONDS)
+            self.assertEqual(child.returncode, 0, text)
+
+    def wait_until(self, holds, what):
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not holds():
+            self.assertLess(time.monotonic(), deadline, f"never: {what}")
+            time.sleep(0.1)
+
+    def qps(self, fabric, host="h2"):
+        done = subprocess.run([fabric.weft, "status", "--qps", "--json", "--name", fabric.name], capture_output=True, text=True, timeout=PATIENCE_SECONDS,
+                              check=True, env=fabric.environment())
+        return [qp for qp in json.loads(done.stdout) if qp["host"] == host and qp["state"] == "RTS"]
+
+    def wait_for_way(self, fabric, way, why=""):
+        self.wait_until(lambda: any(qp.get("way") == way and why in qp["why"] for qp in self.qps(fabric)), f"{way}: {why}; but {self.qps(fabric)}")
+
+    def counters(self, fabric):
+        done = subprocess.run([fabric.weft, "status", "--counters", "--json", "--name", fabric.name], capture_output=True, text=True, timeout=PATIENCE_SECONDS,
+                              check=True, env=fabric.environment())
+        return {port["name"]: port["counters"] for port in json.loads(done.stdout)["ports"]}
+
+    def traffic_of(self, environment, *command):
+        """What a run adds to the counters of each port, by a fabric of its own."""
+        fabric = self.fabric(environment=environment)
+        before = self.counters(fabric)
+        self.run_pair(fabric, *command)
+        after = self.counters(fabric)
+        fabric.__exit__()
+        return {port: {name: after[port][name] - before[port][name] for name in after[port]} for port in after}
+
+    def test_write_and_read_are_placed(self):
+        fabric = self.fabric()
+        for program in ("ib_write_bw", "ib_read_bw", "ib_write_lat", "ib_read_lat"):
+            with self.subTest(program):
+                children = self.start_pair(fabric, program, "-D", "4", "-s", str(LENGTH))
+                self.wait_for_way(fabric, PLACED)
+                for child in children:
+                    text, _ = child.communicate(timeout=PATIENCE_SECONDS)
+                    self.assertEqual(child.returncode, 0, text)
+
+    def test_counters_are_those_of_the_packets(self):
+        for program in ("ib_write_bw", "ib_read_bw"):
+            for length in (LENGTH, 5000):
+                command = (program, "-n", str(MESSAGES), "-s", str(length), "-t", "1", "-Q", "1")
+                placed = self.traffic_of({}, *command)
+                sent = self.traffic_of({"WEFT_PLACEMENT": "packets"}, *command)
+                for port in ("h1:1", "h2:1"):
+                    for name in ("xmit_packets", "xmit_data", "rcv_packets", "rcv_data"):
+                        with self.subTest(program=program, length=length, port=port, name=name):
+                            # MADs of the subnet manager pass in both.
+                            self.assertAlmostEqual(placed[port][name], sent[port][name], delta=max(ANSWER_BYTES, sent[port][name] // 50))
+
+    def test_a_rule_of_faults_and_a_capture_get_their_packets(self):
+        fabric = self.fabric()
+        self.start_pair(fabric, "ib_write_bw", "-D", "60", "-s", str(LENGTH))
+        self.wait_for_way(fabric, PLACED)
+        fabric.run("fault", "add", "drop every=100000 out=h2:1", "--name", fabric.name)
+        self.wait_for_way(fabric, "packets", "capture")
+        fabric.run("fault", "clear", "--name", fabric.name)
+        self.wait_for_way(fabric, PLACED)
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "capture.pcap"
+            capture = subprocess.Popen([fabric.weft, "capture", "h1", "--output", str(file), "--name", fabric.name], stdout=subprocess.DEVNULL,
+                                       env=fabric.environment())
+            self.addCleanup(weft_clients.end, capture)
+            self.wait_for_way(fabric, "packets", "capture")
+            self.wait_until(lambda: file.exists() and file.stat().st_size > 10 * LENGTH, "packets are captured")
+            capture.send_signal(signal.SIGINT)
+            capture.wait(timeout=PATIENCE_SECONDS)
+        self.wait_for_way(fabric, PLACED)
+
+    def test_who_does_not_want_it_gets_packets(self):
+        fabric = self.fabric("--isolate")
+        self.start_pair(fabric, "ib_write_bw", "-D", "60", "-s", str(LENGTH))
+        self.wait_for_way(fabric, "packets", "--isolate")
+        fabric.__exit__()
+        fabric = self.fabric(environment={"WEFT_PLACEMENT": "packets"})
+        self.start_pair(fabric, "ib_write_bw", "-D", "60", "-s", str(LENGTH))
+        self.wait_for_way(fabric, "packets", "WEFT_PLACEMENT")
+
+    def test_kills_and_stops_hold_nobody_up(self):
+        """The client copies without a pause, so that it is mostly inside a copy when it is stopped or killed; and the server when that goes."""
+        fabric = self.fabric()
+        for killed in ("h1", "h2"):
+            with self.subTest(killed):
+                server, client = self.start_pair(fabric, "ib_write_bw", "-D", "60", "-s", str(1 << 20))
+                self.wait_for_way(fabric, PLACED)
+                pid = {qp["pid"] for qp in self.qps(fabric)}.pop()
+                os.kill(pid, signal.SIGSTOP)
+                self.assertEqual(self.counters(fabric)["h1:1"]["link_downed"], 0)  # the daemon answers
+                os.kill(pid, signal.SIGCONT)
+                self.wait_for_way(fabric, PLACED)
+                victim, other = (server, client) if killed == "h1" else (client, server)
+                os.killpg(victim.pid, signal.SIGKILL)
+                victim.wait(timeout=PATIENCE_SECONDS)
+                if killed == "h1":  # the client's QP ends in error
+                    text, _ = other.communicate(timeout=PATIENCE_SECONDS)
+                    self.assertNotEqual(other.returncode, 0, text)
+                else:
+                    weft_clients.end(other)
+        self.run_pair(fabric, "ib_write_bw", "-n", "100", "-s", str(LENGTH))
+
+    def test_an_owner_deregisters_although_the_initiator_is_stopped(self):
+        """The server ends while the client is stopped: ibv_dereg_mr returns, and the process goes."""
+        fabric = self.fabric()
+        server, client = self.start_pair(fabric, "ib_write_bw", "-D", "60", "-s", str(1 << 20))
+        self.wait_for_way(fabric, PLACED)
+        pid = {qp["pid"] for qp in self.qps(fabric)}.pop()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            os.killpg(server.pid, signal.SIGTERM)
+            server.wait(timeout=PATIENCE_SECONDS)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        weft_clients.end(client)
+
+    def test_the_guide(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertGreater(guide.check(self, GUIDE, pathlib.Path(folder)), 8)
+
+
+if __name__ == "__main__":
+    unittest.main()
