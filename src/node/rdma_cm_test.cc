@@ -270,6 +270,18 @@ TEST_F(RdmaCmTest, ADatagramServiceThatNobodyOffersIsUnreachable) {
   EXPECT_EQ(expect(client, Unreachable).status, 1);  // SIDR: not supported
 }
 
+/// perftest's UD connections: their first is of TCP's port space.
+TEST_F(RdmaCmTest, ADatagramServiceOnThePortOfAListenerThatClosedIsWaitedFor) {
+  const RdmaCmId listener = listen(1, at(address_of(1)));
+  const RdmaCmId id = resolve(2, at(address_of(1)), PortSpace::Udp, QpType::Ud);
+  EXPECT_TRUE(rdma(1).destroy(listener, now));
+  EXPECT_TRUE(rdma(2).connect(id, {.qpn = Qpn{5}}, now));
+  run_for(Duration::milliseconds(500));
+  EXPECT_THAT(client.waiting, IsEmpty());
+  listen(1, at(address_of(1)), PortSpace::Udp, QpType::Ud);
+  expect(server, ConnectRequest);
+}
+
 TEST_F(RdmaCmTest, MembersOfAnIpGroupGetOneMlid) {
   const auto join = [this](std::uint32_t host) {
     const RdmaCmId id = make(host, client, PortSpace::Udp, QpType::Ud);

@@ -129,6 +129,11 @@ Result<void> RdmaCm::destroy(RdmaCmId id, Instant now) {
   if (of->connection) {
     static_cast<void>(connections_.destroy(*of->connection, now));
   }
+  if (of->state == RdmaCmState::Listen && of->space == PortSpace::Tcp) {
+    // perftest's UD connections follow one of RC at the same port number, and ask before the peer
+    // listens if that has no CPU.
+    connections_.expect_listener(service_id_of(PortSpace::Udp, of->claimed_port), now);
+  }
   erase_accepted(id, *of);
   port_numbers_.release(id, of->space, of->claimed_port);
   ids_.erase(id);
