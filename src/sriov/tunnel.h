@@ -33,10 +33,6 @@ enum class TunnelInput : std::uint8_t {
 /// None if the input is not allowed in the state.
 [[nodiscard]] std::optional<TunnelState> next_state(TunnelState state, TunnelInput input);
 
-/// Both QPs of a tunnel have a Q_Key of their own, which mlx4 counts from here in the order of the
-/// QPs' numbers.
-inline constexpr std::uint32_t kFirstTunnelQKey = 0xFFFF'0000;
-
 /// Numbers of the QPs of tunnels at a port, as mlx4 lays them out: eight in a row for each
 /// function, of which bit 1 says QP1 and bit 0 the port.
 struct TunnelNumbers {
@@ -51,7 +47,7 @@ struct TunnelNumbers {
     return Qpn{tunnel_base.value() + offset(function, qp)};
   }
   [[nodiscard]] QKey qkey(FunctionId function, SpecialQp qp) const {
-    return QKey{kFirstTunnelQKey + offset(function, qp)};
+    return QKey{wire::kFirstTunnelQKey + offset(function, qp)};
   }
 
  private:

@@ -10,6 +10,7 @@
 #include "wire/encodings.h"
 #include "wire/mad/mad_print.h"
 #include "wire/opcode.h"
+#include "wire/sriov/tunnel_headers.h"
 
 namespace weft::wire {
 namespace {
@@ -138,7 +139,7 @@ constexpr auto kHexNames = std::to_array<std::string_view>({"TClass", "TrafficCl
       status == 0 ? "" : fmt::format(" ({})", status_text(mad.mgmt_class, status)));
 }
 
-/// The MAD of a UD packet to QP0 or QP1.
+/// A UD packet's MAD, to QP0 or QP1 or in a tunnel.
 void add_mad(PrintedPacket& packet, std::span<const std::byte> payload) {
   const auto mad = parse<MadHeader>(payload);
   if (!mad) {
@@ -149,6 +150,34 @@ void add_mad(PrintedPacket& packet, std::span<const std::byte> payload) {
   for (PrintedHeader& header : printed_mad(payload)) {
     packet.headers.push_back(std::move(header));
   }
+}
+
+/// True if this is a MAD between a virtual function and the port that it shares: a datagram of the
+/// port to itself, with the Q_Key of a tunnel.
+[[nodiscard]] bool is_tunnelled(const IbPacket& packet) {
+  return packet.transport.bth.opcode == Opcode::UdSendOnly && packet.lrh.slid == packet.lrh.dlid &&
+         packet.transport.deth.qkey.value() >= kFirstTunnelQKey &&
+         packet.payload.size() == kSizeOf<TunnelSend>;
+}
+
+/// The tunnel's header and the MAD behind it. mlx4 numbers the tunnel QPs of the physical function
+/// after the proxy QPs of the virtual ones, which says the direction.
+void add_tunnelled_mad(PrintedPacket& packet, const IbPacket& datagram) {
+  const std::span<const std::byte> payload = datagram.payload;
+  if (datagram.transport.bth.dest_qp > datagram.transport.deth.src_qp) {
+    packet.summary += ", from a virtual function";
+    packet.headers.push_back(
+        printed_header(unpack<TunnelSendHeader>(payload.first<kSizeOf<TunnelSendHeader>>())));
+  } else {
+    const auto header = unpack<TunnelReceiveHeader>(payload.first<kSizeOf<TunnelReceiveHeader>>());
+    packet.summary += ", to a virtual function";
+    packet.headers.push_back(printed_header(header));
+    if (header.is_global) {
+      packet.headers.push_back(printed_header(
+          unpack<Grh>(payload.subspan<kSizeOf<TunnelReceiveHeader>, kSizeOf<Grh>>())));
+    }
+  }
+  add_mad(packet, payload.last(kMadBytes));
 }
 
 /// Prints the transport headers, the second half of the summary, and payloads of known format.
@@ -262,6 +291,9 @@ PrintedPacket printed(const IbPacket& packet) {
     out.headers.push_back(printed_header(*packet.grh));
   }
   add_transport(out, packet.transport, packet.payload);
+  if (is_tunnelled(packet)) {
+    add_tunnelled_mad(out, packet);
+  }
   return out;
 }
 

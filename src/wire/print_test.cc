@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "wire/mad/smp.h"
+#include "wire/sriov/tunnel_headers.h"
 #include "wire/wire_types.h"
 
 namespace weft::wire {
@@ -14,6 +15,7 @@ namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 IbPacket write_packet(std::span<const std::byte> payload) {
   IbPacket packet;
@@ -171,6 +173,78 @@ TEST(Print, ShowsTheWholeSmpOfAPacketToQp0) {
   const auto routed_payload = pack(routed);
   EXPECT_THAT(printed(mad_packet(kQp0, routed_payload)).summary,
               EndsWith(", Subn LID routed Set PortInfo (invalid field)"));
+}
+
+/// A datagram of a tunnel's QPs, as `weft capture --tunnels` has it.
+IbPacket tunnel_packet(Qpn from, Qpn to, std::span<const std::byte> payload) {
+  IbPacket packet = mad_packet(to, payload);
+  packet.lrh.slid = packet.lrh.dlid = Lid{3};
+  packet.transport.deth = {.qkey = QKey{0xFFFF'000A}, .src_qp = from};
+  return packet;
+}
+
+std::array<std::byte, kMadBytes> path_query() {
+  Mad mad;
+  mad.header.mgmt_class = ManagementClass::SubnAdm;
+  mad.header.method = MadMethod::Get;
+  mad.header.attribute_id = 0x35;
+  return pack(mad);
+}
+
+TEST(Print, ShowsWhereATunnelledMadIsToGo) {
+  TunnelSend send;
+  send.header = {
+      .address = {.port = PortNumber{1}, .pd = 5, .dlid = Lid{9}, .sl = ServiceLevel{2}},
+      .remote_qpn = kQp1,
+      .qkey = kGsiQKey,
+      .pkey_index = 1
+  };
+  send.mad = path_query();
+  const auto payload = pack(send);
+  const PrintedPacket packet = printed(tunnel_packet(Qpn{0x280A}, Qpn{0x2C0A}, payload));
+  EXPECT_THAT(packet.summary,
+              EndsWith("312 bytes, from a virtual function, SubnAdm Get PathRecord"));
+  EXPECT_THAT(
+      to_text(packet),
+      HasSubstr("  DETH Q_Key=0xffff000a SrcQP=0x280a\n"
+                "  tunnel send header Port=1 PD=0x5 G=0 SourcePathBits=0 DLID=9 GIDIndex=0 "
+                "StaticRate=0 HopLimit=0 SL=2 TClass=0x0 FlowLabel=0x0 DGID=:: RemoteQPN=0x1 "
+                "Q_Key=0x80010000 VLAN=0x0 MAC=0x0 P_KeyIndex=0x1\n"
+                "  SA MAD BaseVersion=1 MgmtClass=SubnAdm(3) "));
+}
+
+TEST(Print, ShowsWhenceATunnelledMadCame) {
+  TunnelReceive receive;
+  receive.header = {.source_qpn = kQp1, .pkey_index = 1, .sl = ServiceLevel{2}, .slid = Lid{9}};
+  receive.mad = path_query();
+  const auto local = pack(receive);
+  const PrintedPacket packet = printed(tunnel_packet(Qpn{0x2C0A}, Qpn{0x280A}, local));
+  EXPECT_THAT(packet.summary, EndsWith("312 bytes, to a virtual function, SubnAdm Get PathRecord"));
+  EXPECT_THAT(to_text(packet),
+              HasSubstr("  DETH Q_Key=0xffff000a SrcQP=0x2c0a\n"
+                        "  tunnel receive header Flags=0 SourceQPN=0x1 G=0 PathBits=0 "
+                        "P_KeyIndex=0x1 SL=2 VLAN=0x0 SLID=9 MACLow=0x0\n"
+                        "  SA MAD BaseVersion=1 MgmtClass=SubnAdm(3) "));
+  EXPECT_THAT(to_text(packet), Not(HasSubstr("GRH")));
+  receive.header.is_global = true;
+  const auto global = pack(receive);
+  EXPECT_THAT(to_text(printed(tunnel_packet(Qpn{0x2C0A}, Qpn{0x280A}, global))), HasSubstr("GRH"));
+}
+
+TEST(Print, TakesADatagramForATunnelledMadByItsQKeyLidsAndLength) {
+  const auto payload = pack(TunnelSend{});
+  const auto last = [](const IbPacket& packet) { return printed(packet).headers.back().name; };
+  const IbPacket tunnelled = tunnel_packet(Qpn{0x280A}, Qpn{0x2C0A}, payload);
+  EXPECT_NE(last(tunnelled), "DETH");
+  IbPacket other = tunnelled;
+  other.transport.deth.qkey = QKey{0xFFFE'FFFF};
+  EXPECT_EQ(last(other), "DETH");
+  other = tunnelled;
+  other.lrh.dlid = Lid{4};
+  EXPECT_EQ(last(other), "DETH");
+  other = tunnelled;
+  other.payload = other.payload.first<kMadBytes>();
+  EXPECT_EQ(last(other), "DETH");
 }
 
 TEST(Print, TakesNoPayloadForAMadUnlessItGoesToQp0OrQp1) {

@@ -16,6 +16,10 @@
 /// (VLAN, MAC) are zero on InfiniBand.
 namespace weft::wire {
 
+/// Both QPs of a tunnel have a Q_Key of their own, which mlx4 counts from here in the order of the
+/// QPs' numbers.
+inline constexpr std::uint32_t kFirstTunnelQKey = 0xFFFF'0000;
+
 /// Address vector of a tunnelled MAD's destination on the wire (struct mlx4_av).
 struct TunnelAddressVector {
   static constexpr std::string_view kName = "tunnel address vector";
