@@ -75,6 +75,15 @@ void preload(const std::string& folder, const char* library) {
   append_to("LD_PRELOAD", library);
 }
 
+/// Many RDMA programs are in folders that an ordinary user's PATH does not have (ibstatus, opensm).
+/// Without PATH execvp() has one of its own.
+void add_system_programs() {
+  if (const char* const path = std::getenv("PATH"); path != nullptr && *path != '\0') {
+    append_to("PATH", "/usr/sbin");
+    append_to("PATH", "/sbin");
+  }
+}
+
 }  // namespace
 
 Result<std::string> drop_in_path() {
@@ -111,6 +120,7 @@ Result<void> enter(const std::string& fabric, const std::string& host) {
   // The sanitizer's runtime wants to be the first library of a program, which it need not be.
   append_to("ASAN_OPTIONS", "verify_asan_link_order=0");
 #endif
+  add_system_programs();
   setenv("WEFT_RUN", os::run_directory_path().c_str(), 1);
   setenv("WEFT_FABRIC", fabric.c_str(), 1);
   setenv("WEFT_HOST", host.c_str(), 1);

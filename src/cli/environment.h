@@ -12,8 +12,8 @@ namespace weft::cli {
 [[nodiscard]] Result<std::string> drop_in_path();
 
 /// Sets this process's environment for programs on `host` (or switch) of `fabric`: library path,
-/// the preloaded library that serves RDMA netlink (behind what LD_PRELOAD has), WEFT_RUN,
-/// WEFT_FABRIC and WEFT_HOST.
+/// the preloaded library that serves RDMA netlink (behind what LD_PRELOAD has), system programs
+/// behind what PATH has, WEFT_RUN, WEFT_FABRIC and WEFT_HOST.
 [[nodiscard]] Result<void> enter(const std::string& fabric, const std::string& host);
 
 /// For a program in the host's namespaces, whose /sys is the host's: libibverbs and others that ask

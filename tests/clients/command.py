@@ -227,6 +227,15 @@ class Command(unittest.TestCase):
                 self.assertEqual(done.returncode, status, (words, name, done.stderr))
                 self.assertIn(said, done.stderr)
 
+    def test_programs_outside_an_ordinary_users_path_are_found(self):
+        self.assertEqual(self.weft("up").returncode, 0)
+        self.addCleanup(self.weft, "down")
+        for path, expected in (("/usr/bin:/bin", "/usr/bin:/bin:/usr/sbin:/sbin"), ("/sbin:/usr/bin:/bin", "/sbin:/usr/bin:/bin:/usr/sbin")):
+            for words in (("exec", "h1", "--"), ("exec", "--ns", "h1", "--"), ("run", "--on", "h1")):
+                command = ["printenv PATH"] if words[0] == "run" else ["printenv", "PATH"]
+                done = self.weft(*words, *command, PATH=path)
+                self.assertEqual((done.returncode, done.stdout.strip().rsplit(" ", 1)[-1]), (0, expected), (words, done.stderr))
+
     def installed(self, name):
         """The weft command in a folder of that name, with what programs on hosts load."""
         built, there = weft_clients.build_folder() / "src" / "compat", pathlib.Path(self.folder.name) / name
