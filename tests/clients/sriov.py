@@ -218,6 +218,7 @@ class AsThisUser(Functions, unittest.TestCase):
         fabric = types.SimpleNamespace(weft=self.weft_path, environment=self.environment)
         with fat_tree.Capture(fabric, (port, 1), self.folder, *options) as capture:
             of()
+        self.last_capture = str(capture.path)
         checked = crc_check.check_file(capture.path)
         self.assertEqual(checked["wrong"], 0)
         self.assertEqual(fat_tree.tshark_verdict(capture.path), (checked["packets"], 0))
@@ -446,6 +447,9 @@ class AsThisUser(Functions, unittest.TestCase):
         self.assertTrue(out and back, rows)
         for row in (*out, *back):
             self.assertEqual(row[2:5], [0xFFFF_0000 + 8 * 2 + 2, lid, lid])
+        decoded = self.weft("decode", "--summary", self.last_capture).stdout
+        self.assertIn("312 bytes, from a virtual function, SubnAdm GetTable NodeRecord", decoded)
+        self.assertIn("312 bytes, to a virtual function, SubnAdm GetTableResp NodeRecord", decoded)
         on_wire = [row for row in rows if row[:2] == [1, 1] and row[3] == lid]
         self.assertGreaterEqual(len(on_wire), len(out), "each goes on by QP1")
         self.assertEqual([row for row in rows if row not in out and row not in back and row[0] >= PROXY_QPN], [])
