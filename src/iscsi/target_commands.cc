@@ -25,8 +25,14 @@ constexpr std::uint16_t kUnexpectedUnsolicitedData = 0x0C0C;
 constexpr std::uint16_t kIncorrectAmountOfData = 0x0C0D;
 constexpr std::uint16_t kProtocolServiceCrcError = 0x4705;
 
-constexpr std::uint8_t kCheckCondition = 0x02;
-constexpr std::uint8_t kTaskSetFull = 0x28;
+[[nodiscard]] scsi::Completion aborted_command(std::uint16_t sense_code) {
+  const scsi::Sense sense{.key = scsi::SenseKey::AbortedCommand,
+                          .code = static_cast<scsi::SenseCode>(sense_code)};
+  return {
+      .status = scsi::Status::CheckCondition,
+      .sense = scsi::SenseData{sense, scsi::SenseData::Format::Fixed}
+  };
+}
 
 [[nodiscard]] std::vector<std::byte> with_sense_length(ByteSpan sense) {
   std::vector<std::byte> data;
@@ -110,43 +116,24 @@ void TargetConnection::handle_command(const ReceivedPdu& pdu, Instant now) {
                              pdu.data.size() > most_unsolicited ||
                              (announces_data && agreed.initial_r2t);
   session_->add_task(task);
-  if (!is_unexpected && task->write_length <= limit) {
+  if (is_unexpected) {
+    session_->refuse(task, aborted_command(kUnexpectedUnsolicitedData), now);
+  } else if (task->write_length > limit) {
+    session_->refuse(task, {.status = scsi::Status::TaskSetFull}, now);
+  } else {
     task->data_out = SharedBuffer{task->write_length};
     task->data_in = SharedBuffer{std::min(task->read_length, limit)};
     copy_bytes(task->data_out.octets(), pdu.data);
     task->writes.emplace(task->write_length, pdu.data.size(),
                          announces_data && pdu.data.size() < most_unsolicited, agreed);
-  } else {
-    task->aborted = true;  // it takes its turn, but is not delivered
   }
   if (header.immediate) {
-    session_->take_immediate(task);
+    session_->begin_turn(task, now);
   } else {
     session_->take(header.cmd_sn,
                    HeldRequest{.connection = this, .task = task, .header = {}, .data = {}}, now);
   }
-  if (is_unexpected) {
-    fail_task(task, kUnexpectedUnsolicitedData, now);
-  } else if (task->aborted) {
-    task->completion.status = static_cast<scsi::Status>(kTaskSetFull);
-    task->state = TargetTask::State::Answered;
-    send_scsi_response(task, now);
-  } else {
-    request_data(task, now);
-  }
-}
-
-void TargetConnection::fail_task(const std::shared_ptr<TargetTask>& task, std::uint16_t sense_code,
-                                 Instant now) {
-  const scsi::Sense sense{.key = scsi::SenseKey::AbortedCommand,
-                          .code = static_cast<scsi::SenseCode>(sense_code)};
-  task->completion = {
-      .status = static_cast<scsi::Status>(kCheckCondition),
-      .sense = scsi::SenseData{sense, scsi::SenseData::Format::Fixed}
-  };
-  task->aborted = true;
-  task->state = TargetTask::State::Answered;
-  send_scsi_response(task, now);
+  request_data(task, now);
 }
 
 void TargetConnection::request_data(const std::shared_ptr<TargetTask>& task, Instant now) {
@@ -203,10 +190,13 @@ void TargetConnection::handle_data_out(const ReceivedPdu& pdu, Instant now) {
     case DataOutVerdict::Discarded:
       break;
     case DataOutVerdict::Unexpected:
-      fail_task(task, kUnexpectedUnsolicitedData, now);
+      session_->refuse(task, aborted_command(kUnexpectedUnsolicitedData), now);
       return;
     case DataOutVerdict::Incorrect:
-      fail_task(task, pdu.data_is_damaged ? kProtocolServiceCrcError : kIncorrectAmountOfData, now);
+      session_->refuse(
+          task,
+          aborted_command(pdu.data_is_damaged ? kProtocolServiceCrcError : kIncorrectAmountOfData),
+          now);
       return;
   }
   request_data(task, now);

@@ -72,6 +72,8 @@ class TargetConnection final : public DatamoverClient {
   void perform(const HeldRequest& request, Instant now);
   /// Sends data and status of a task that has ended.
   void answer(const std::shared_ptr<TargetTask>& task, Instant now);
+  /// The status of a task alone.
+  void send_scsi_response(const std::shared_ptr<TargetTask>& task, Instant now);
   void send_management_response(std::uint32_t tag, wire::iscsi::TaskManagementOutcome outcome);
   void send_async(wire::iscsi::AsyncEvent event, std::uint16_t parameter1, std::uint16_t parameter2,
                   std::uint16_t parameter3);
@@ -126,12 +128,10 @@ class TargetConnection final : public DatamoverClient {
   // Commands and their data (target_commands.cc).
   void handle_command(const ReceivedPdu& pdu, Instant now);
   [[nodiscard]] bool take_additional_headers(const ReceivedPdu& pdu, TargetTask& task) const;
-  void fail_task(const std::shared_ptr<TargetTask>& task, std::uint16_t sense_code, Instant now);
   void handle_data_out(const ReceivedPdu& pdu, Instant now);
   void request_data(const std::shared_ptr<TargetTask>& task, Instant now);
   void send_r2t(const TargetTask& task, const DataRequest& wanted);
   void send_data_in(TargetTask& task, std::uint32_t begin, std::uint32_t count);
-  void send_scsi_response(const std::shared_ptr<TargetTask>& task, Instant now);
 
   // Task management (target_management.cc).
   void handle_management(const wire::iscsi::TaskManagementRequest& request, Instant now);

@@ -110,6 +110,7 @@ void TargetConnection::handle_management(const TaskManagementRequest& request, I
     });
   }
   manage(request, *function, now);
+  session_->deliver();  // what waited for those
 }
 
 void TargetConnection::abort_task(const TaskManagementRequest& request, Instant now) {
@@ -117,6 +118,7 @@ void TargetConnection::abort_task(const TaskManagementRequest& request, Instant 
   if (task != nullptr && task->state == TargetTask::State::Collecting) {
     session_->remove_task(task->tag());
     send_management_response(request.initiator_task_tag, TaskManagementOutcome::Complete);
+    session_->deliver();  // what waited for it
     return;
   }
   if (task == nullptr) {  // RFC 7143 §11.5.5: it may be under way still

@@ -77,6 +77,21 @@ TEST(TargetManagement, AbortsATaskThatWaitsForItsData) {
       TaskManagementOutcome::TaskDoesNotExist);
 }
 
+TEST(TargetManagement, AnAbortedTaskHoldsUpNoOrderedOneBehindIt) {
+  LoggedIn session;
+  const auto write = session.connection.command(true, 0, 4);
+  session.connection.send(write);
+  static_cast<void>(session.connection.next<R2t>());
+  auto ordered = session.connection.command(false, 0, 1);
+  ordered.attribute = wire::iscsi::TaskAttributeCode::Ordered;
+  session.connection.send(ordered);
+  EXPECT_TRUE(session.connection.is_quiet());
+  EXPECT_EQ(
+      session.manage(TaskManagementFunction::AbortTask, write.initiator_task_tag, write.cmd_sn),
+      TaskManagementOutcome::Complete);
+  EXPECT_EQ(session.connection.next<DataIn>().initiator_task_tag, ordered.initiator_task_tag);
+}
+
 TEST(TargetManagement, CountsACommandThatIsUnderWayAsReceived) {  // RFC 7143 §11.5.5
   LoggedIn session;
   const auto lost = session.connection.command(false, 0, 1);

@@ -291,5 +291,57 @@ TEST(TargetRecovery, AFunctionOverAUnitWaitsForTheCommandsBeforeIt) {
   EXPECT_TRUE(first.is_quiet()) << "it was reset, so that nobody asks for its data";
 }
 
+// RFC 7143 §11.6.1: its CmdSN is not missing again, for nobody sends it once more.
+TEST(TargetRecovery, AnAbortedCommandCountsAsReceivedThoughItsConnectionIsLost) {
+  Fixture fixture;
+  Connection first{fixture};
+  const auto leading = first.login(kLevel2);
+  first.clear_attention();
+  Connection second{fixture};
+  second.cid = 2;
+  second.login({}, leading.tsih);
+  const auto lost = first.command(false, 0, 1);
+  const auto aborted = first.command(false, 1, 1);
+  const auto next = first.command(false, 2, 1);
+  first.send(aborted);  // it waits for the one before
+  TaskManagementRequest abort;
+  abort.immediate = true;
+  abort.function = TaskManagementFunction::AbortTask;
+  abort.initiator_task_tag = 1000;
+  abort.referenced_task_tag = aborted.initiator_task_tag;
+  abort.ref_cmd_sn = aborted.cmd_sn;
+  abort.cmd_sn = next.cmd_sn;
+  first.send(abort);
+  EXPECT_EQ(first.next<TaskManagementResponse>().response, TaskManagementOutcome::Complete);
+  first.lose();
+  second.send(lost);
+  EXPECT_EQ(second.next<DataIn>().initiator_task_tag, lost.initiator_task_tag);
+  second.send(next);
+  const auto answer = second.next<DataIn>();
+  EXPECT_EQ(answer.initiator_task_tag, next.initiator_task_tag);
+  EXPECT_EQ(answer.exp_cmd_sn, next.cmd_sn + 1);
+}
+
+// Else its CmdSN would be missing when the connection is lost after the answer.
+TEST(TargetRecovery, ARefusedCommandIsAnsweredInItsTurn) {
+  Fixture fixture;
+  Connection connection{fixture};
+  connection.login({
+      {"ErrorRecoveryLevel", "2" },
+      {"ImmediateData",      "No"}
+  });
+  connection.clear_attention();
+  const auto before = connection.command(false, 0, 1);
+  const auto refused = connection.command(true, 8, 1);
+  connection.send(refused, pattern(512));
+  EXPECT_TRUE(connection.is_quiet());
+  connection.send(before);
+  const auto response = connection.next<ScsiResponse>();
+  EXPECT_EQ(response.initiator_task_tag, refused.initiator_task_tag);
+  EXPECT_EQ(response.status, 2);
+  EXPECT_EQ(response.exp_cmd_sn, refused.cmd_sn + 1);
+  EXPECT_EQ(connection.next<DataIn>().initiator_task_tag, before.initiator_task_tag);
+}
+
 }  // namespace
 }  // namespace weft::iscsi

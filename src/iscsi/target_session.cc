@@ -42,6 +42,10 @@ void TargetSession::detach(std::uint16_t cid, bool recovers, Instant now) {
   connections_.erase(found);
   const auto is_of_gone = [&](const HeldRequest& request) { return request.connection == gone; };
   if (recovers) {
+    // A command that was aborted counts as received (RFC 7143 §11.6.1): nobody sends it again.
+    window_.replace_if([](const HeldRequest& request) {
+      return request.task != nullptr && request.task->session == nullptr;
+    });
     window_.drop_if(is_of_gone);  // the initiator sends it again, with its CmdSN
   } else {
     window_.replace_if(is_of_gone);  // later ones do not wait for it
@@ -147,10 +151,31 @@ void TargetSession::perform_held_managements(Instant now) {
   }
 }
 
-void TargetSession::take_immediate(const std::shared_ptr<TargetTask>& task) {
+void TargetSession::begin_turn(const std::shared_ptr<TargetTask>& task, Instant now) {
   task->in_turn = true;
+  if (task->aborted) {
+    answer_refused(task, now);
+    return;
+  }
   undelivered_.push_back(task);
   deliver();
+}
+
+void TargetSession::refuse(const std::shared_ptr<TargetTask>& task,
+                           const scsi::Completion& completion, Instant now) {
+  task->completion = completion;
+  task->aborted = true;
+  task->data_deadline = Instant::never();
+  if (task->in_turn) {
+    answer_refused(task, now);
+    deliver();  // what waited for it
+  }
+}
+
+void TargetSession::answer_refused(const std::shared_ptr<TargetTask>& task, Instant now) {
+  task->state = TargetTask::State::Answered;
+  open_window();
+  task->connection->send_scsi_response(task, now);
 }
 
 void TargetSession::perform(HeldRequest& request, Instant now) {
@@ -158,9 +183,7 @@ void TargetSession::perform(HeldRequest& request, Instant now) {
     if (request.task->session == nullptr) {
       return;  // aborted while it was held
     }
-    request.task->in_turn = true;
-    undelivered_.push_back(std::move(request.task));
-    deliver();
+    begin_turn(request.task, now);
   } else if (request.connection != nullptr) {
     request.connection->perform(request, now);
   }

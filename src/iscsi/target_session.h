@@ -74,8 +74,12 @@ class TargetSession {
   [[nodiscard]] bool is_welcome(std::uint32_t cmd_sn) const { return window_.is_welcome(cmd_sn); }
   /// Performs the request in its turn.
   void take(std::uint32_t cmd_sn, HeldRequest request, Instant now);
-  /// An immediate command: its turn is now.
-  void take_immediate(const std::shared_ptr<TargetTask>& task);
+  /// An immediate command, too: its turn is now.
+  void begin_turn(const std::shared_ptr<TargetTask>& task, Instant now);
+  /// A task with its answer, which the SCSI target does not get; it is answered in its turn, so
+  /// that its CmdSN counts as received whatever becomes of the connection.
+  void refuse(const std::shared_ptr<TargetTask>& task, const scsi::Completion& completion,
+              Instant now);
   void add_task(const std::shared_ptr<TargetTask>& task);
   /// Gives tasks that have their turn and data to the SCSI target.
   void deliver();
@@ -111,6 +115,7 @@ class TargetSession {
 
  private:
   void perform(HeldRequest& request, Instant now);
+  void answer_refused(const std::shared_ptr<TargetTask>& task, Instant now);
   void perform_held_managements(Instant now);
   void abandon(const std::shared_ptr<TargetTask>& task);
   [[nodiscard]] Instant soonest_overdue() const;
