@@ -127,7 +127,11 @@ void InitiatorSession::handle_connected(std::uint16_t cid, Datamover& datamover,
   on.last_heard = now;
   datamover.limit(options_.preferences);
   on.login.emplace(options_, environment_.chap_library(),
-                   LoginPlace{.cmd_sn = cmd_sn_, .cid = cid, .tsih = tsih_, .session = agreed_});
+                   LoginPlace{.cmd_sn = cmd_sn_,
+                              .cid = cid,
+                              .tsih = tsih_,
+                              .exp_stat_sn = on.recovery ? on.recovery->exp_stat_sn : 0,
+                              .session = agreed_});
   datamover.send_control(on.login->begin());
 }
 
@@ -147,12 +151,13 @@ void InitiatorSession::handle_connect_failed(std::uint16_t cid, std::string_view
 void InitiatorSession::handle_lost(Connection& on, std::string_view reason, Instant now) {
   const std::string why{on.dropped ? on.reason : std::string{reason}};
   const bool was_up = on.phase == Phase::Up;
+  const std::uint32_t exp_stat_sn = on.statuses.expected();
   if (text_.connection == &on) {
     end_text(nullptr, now);
   }
   on.reset();
   if (was_up) {
-    lose_connection(on, why, now);
+    lose_connection(on, exp_stat_sn, why, now);
   } else if (leaving_) {
     // check_left() does the rest.
   } else if (state_ == SessionState::Live) {
@@ -177,7 +182,8 @@ void InitiatorSession::lose_login(const std::string& why, Instant now) {
 }
 
 // RFC 7143 §7.1: below level 2 the loss of a connection is the loss of the session.
-void InitiatorSession::lose_connection(Connection& on, const std::string& why, Instant now) {
+void InitiatorSession::lose_connection(Connection& on, std::uint32_t exp_stat_sn,
+                                       const std::string& why, Instant now) {
   for (auto& [tag, task] : tasks_) {
     if (task.connection == &on) {
       task.connection = nullptr;
@@ -202,8 +208,10 @@ void InitiatorSession::lose_connection(Connection& on, const std::string& why, I
     return;
   }
   const Instant due = now + time_to_wait();
-  on.recovery.emplace(Connection::Recovery{
-      .due = due, .until = due + Duration::seconds(agreed_.default_time2retain)});
+  on.recovery.emplace(
+      Connection::Recovery{.due = due,
+                           .until = due + Duration::seconds(agreed_.default_time2retain),
+                           .exp_stat_sn = exp_stat_sn});
   if (pick() == nullptr) {
     leave(SessionEvent::Suspended, why, now);
   }

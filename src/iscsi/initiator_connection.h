@@ -31,8 +31,9 @@ struct InitiatorConnection final : public DatamoverClient {
   /// Level 2: the tasks of a connection that was lost wait for another allegiance (RFC 7143
   /// §7.2.2).
   struct Recovery {
-    Instant due{};    ///< a logout "for recovery" is to be sent: Time2Wait is over
-    Instant until{};  ///< Time2Retain is over: they are lost
+    Instant due{};                ///< a logout "for recovery" is to be sent: Time2Wait is over
+    Instant until{};              ///< Time2Retain is over: they are lost
+    std::uint32_t exp_stat_sn{};  ///< the last of the lost connection, which it acknowledges
     std::uint32_t logout_tag{wire::iscsi::kNoTag};  ///< of the last one that was sent
   };
 

@@ -44,6 +44,7 @@ InitiatorLogin::InitiatorLogin(const InitiatorOptions& options, ChapLibrary& lib
                  ? LoginStage::SecurityNegotiation
                  : LoginStage::LoginOperationalNegotiation),
       negotiation_(options.preferences, agreed_before(place)),
+      exp_stat_sn_(place.exp_stat_sn),
       tsih_(place.tsih) {}
 
 OutgoingPdu InitiatorLogin::begin() {

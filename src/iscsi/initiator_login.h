@@ -21,6 +21,8 @@ struct LoginPlace {
   std::uint32_t cmd_sn{};  ///< of the session: the first, or the next
   std::uint16_t cid{};
   std::uint16_t tsih{};  ///< of the session that it joins; 0: it begins one
+  /// Of the connection before with this CID, which the login restarts (RFC 7143 §11.12.9).
+  std::uint32_t exp_stat_sn{};
   Parameters session{};  ///< what that has agreed on
 };
 

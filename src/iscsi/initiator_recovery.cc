@@ -195,6 +195,7 @@ void InitiatorSession::send_recovery_logout(Connection& lost, Connection& via, I
   request.reason = LogoutReason::RemoveForRecovery;
   request.initiator_task_tag = next_tag();
   request.cid = lost.cid;
+  request.exp_stat_sn = lost.recovery->exp_stat_sn;  // of the lost one (RFC 7143 §11.14.4)
   lost.recovery->logout_tag = request.initiator_task_tag;
   lost.recovery->due = now + options_.recovery_interval;
   via.datamover->send_control(OutgoingPdu{request});

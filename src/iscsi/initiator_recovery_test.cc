@@ -313,6 +313,8 @@ TEST(InitiatorConnections, TasksOfALostOneGoOnByAnother) {  // RFC 7143 §7.2.2,
   const auto logout = world.target.next<LogoutRequest>();
   EXPECT_EQ(logout.reason, LogoutReason::RemoveForRecovery);
   EXPECT_EQ(logout.cid, 0U);
+  EXPECT_EQ(logout.exp_stat_sn, world.target.stat_sns[0])
+      << "that of the lost connection (RFC 7143 §11.14.4)";
   LogoutResponse gone;
   gone.initiator_task_tag = logout.initiator_task_tag;
   world.target.answer(gone);
@@ -366,6 +368,18 @@ TEST(InitiatorConnections, TheLastOneIsLoggedInAgainWithItsTasks) {  // RFC 7143
   world.target.answer(over);
   EXPECT_TRUE(read.ended_as(Kind::Interrupted)) << "nobody knows how it ended";
   EXPECT_EQ(world.target.session.state(), SessionState::Live);
+}
+
+TEST(InitiatorConnections, ALoginThatRestartsOneSaysWhatThatHasAcknowledged) {  // RFC 7143 §11.12.9
+  Recovering world{2};
+  world.read();
+  world.acknowledge_commands();
+  world.target.lose();
+  world.target.pass(Duration::seconds(2));
+  world.target.connected();
+  const auto login = world.target.next<wire::iscsi::LoginRequest>();
+  EXPECT_EQ(login.cid, 0U);
+  EXPECT_EQ(login.exp_stat_sn, world.target.stat_sns[0]);
 }
 
 TEST(InitiatorConnections, ASessionThatTheTargetHasForgottenBeginsAnew) {

@@ -151,7 +151,8 @@ class InitiatorSession final {
   void handle_pdu(Connection& on, const ReceivedPdu& pdu, Instant now);
   void handle_lost(Connection& on, std::string_view reason, Instant now);
   void lose_login(const std::string& why, Instant now);
-  void lose_connection(Connection& on, const std::string& why, Instant now);
+  void lose_connection(Connection& on, std::uint32_t exp_stat_sn, const std::string& why,
+                       Instant now);
   void handle_login(Connection& on, const ReceivedPdu& pdu, Instant now);
   void finish_login(Connection& on, Instant now);
   void handle_full_feature(Connection& on, const ReceivedPdu& pdu, Instant now);

@@ -147,10 +147,21 @@ void TargetConnection::reject(const ReceivedPdu& pdu, RejectReason reason) {
   send_status(header, {pdu.header.begin(), pdu.header.end()}, nullptr);
 }
 
+// A logout whose ExpStatSN is that of the connection which it names (RFC 7143 §11.14.4).
+bool TargetConnection::is_of_lost_connection(const ReceivedPdu& pdu) const {
+  if (pdu.basic_header().opcode != Opcode::LogoutRequest) {
+    return false;
+  }
+  const auto request = pdu.as<LogoutRequest>();
+  return request.reason == LogoutReason::RemoveForRecovery && request.cid != cid_;
+}
+
 void TargetConnection::handle_full_feature(const ReceivedPdu& pdu, Instant now) {
   const auto basic = pdu.basic_header();
   const auto request = pdu.as<NopOut>();  // CmdSN and ExpStatSN are in one place in all requests
-  take_acknowledgement(request.exp_stat_sn);
+  if (!is_of_lost_connection(pdu)) {
+    take_acknowledgement(request.exp_stat_sn);
+  }
   if (pdu.data_is_damaged && basic.opcode != Opcode::DataOut) {  // RFC 7143 §7.8
     reject(pdu, RejectReason::DataDigestError);
     if (recovery_level() == 0) {
@@ -288,6 +299,9 @@ void TargetConnection::handle_logout(const HeldRequest& held, Instant now) {
   const bool ends = response.response == LogoutOutcome::Success;
   if (ends && !names_this && other != session->connections().end()) {
     other->second->end(Datamover::Ending::AtOnce, "logout by another connection", recovers, now);
+  }
+  if (ends && recovers && !names_this) {
+    session->acknowledge_lost(request.cid, request.exp_stat_sn);
   }
   send_status(response, {}, nullptr);
   if (ends && names_this) {

@@ -46,6 +46,7 @@ struct LoginProgress {
   ChapPolicy policy;
   std::optional<Negotiation> negotiation;
   std::uint32_t requests{};
+  std::uint32_t exp_stat_sn{};  // of the first: that of the connection which it restarts
 };
 
 /// A request, or its answer, that takes several Text PDUs.
@@ -116,6 +117,7 @@ class TargetConnection final : public DatamoverClient {
   // Requests of the full feature phase (target_connection.cc).
   void handle_full_feature(const ReceivedPdu& pdu, Instant now);
   void take_in_order(const ReceivedPdu& pdu, std::uint32_t cmd_sn, Instant now);
+  [[nodiscard]] bool is_of_lost_connection(const ReceivedPdu& pdu) const;
   void handle_nop_out(const HeldRequest& request);
   void handle_logout(const HeldRequest& request, Instant now);
   void take_acknowledgement(std::uint32_t exp_stat_sn);

@@ -145,6 +145,7 @@ LoginStatus TargetConnection::begin_login(const LoginRequest& request, const Tex
     return LoginStatus::SessionTypeNotSupported;
   }
   login_->begun = true;
+  login_->exp_stat_sn = request.exp_stat_sn;
   login_->stage = request.current_stage;
   login_->isid = request.isid;
   login_->tsih = request.tsih;
@@ -319,6 +320,7 @@ LoginStatus TargetConnection::join_session(const LoginRequest& request, Instant 
   } else if (session->connections().size() >= session->parameters().max_connections) {
     return LoginStatus::TooManyConnections;
   }
+  session->acknowledge_lost(request.cid, login_->exp_stat_sn);  // RFC 7143 §11.12.9
   session_ = session;
   return LoginStatus::Success;
 }

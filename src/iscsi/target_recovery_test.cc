@@ -19,6 +19,10 @@ using testing::Fixture;
 using testing::pattern;
 using wire::iscsi::DataIn;
 using wire::iscsi::DataOut;
+using wire::iscsi::LogoutOutcome;
+using wire::iscsi::LogoutReason;
+using wire::iscsi::LogoutRequest;
+using wire::iscsi::LogoutResponse;
 using wire::iscsi::NopOut;
 using wire::iscsi::R2t;
 using wire::iscsi::Reject;
@@ -341,6 +345,78 @@ TEST(TargetRecovery, ARefusedCommandIsAnsweredInItsTurn) {
   EXPECT_EQ(response.status, 2);
   EXPECT_EQ(response.exp_cmd_sn, refused.cmd_sn + 1);
   EXPECT_EQ(connection.next<DataIn>().initiator_task_tag, before.initiator_task_tag);
+}
+
+// RFC 7143 §11.14.4: its ExpStatSN is that of the connection which it names.
+TEST(TargetRecovery, ALogoutForRecoveryAcknowledgesStatusesOfTheLostConnection) {
+  Fixture fixture;
+  Connection first{fixture};
+  const auto leading = first.login(kLevel2);
+  first.clear_attention();
+  Connection second{fixture};
+  second.cid = 2;
+  second.login({}, leading.tsih);
+  const auto known = first.command(false, 0, 1);
+  first.send(known);
+  const auto known_answer = first.next<DataIn>();
+  const auto unknown = first.command(false, 1, 1);
+  first.send(unknown);
+  second.cmd_sn = first.cmd_sn;
+  second.next_tag = 50;
+  const auto own = second.command(false, 2, 1);
+  second.send(own);
+  const auto own_answer = second.next<DataIn>();
+  ASSERT_GT(known_answer.stat_sn + 1, own_answer.stat_sn) << "it would acknowledge here, too";
+  first.lose();
+  LogoutRequest logout;
+  logout.immediate = true;
+  logout.reason = LogoutReason::RemoveForRecovery;
+  logout.initiator_task_tag = 9;
+  logout.cid = first.cid;
+  logout.exp_stat_sn = known_answer.stat_sn + 1;
+  second.send(logout);
+  EXPECT_EQ(second.next<LogoutResponse>().response, LogoutOutcome::Success);
+  EXPECT_EQ(reassign(second, known.initiator_task_tag), TaskManagementOutcome::TaskDoesNotExist);
+  EXPECT_EQ(reassign(second, unknown.initiator_task_tag), TaskManagementOutcome::Complete);
+  EXPECT_EQ(second.next<DataIn>().initiator_task_tag, unknown.initiator_task_tag);
+  SnackRequest snack;
+  snack.type = SnackType::Status;
+  snack.begin = own_answer.stat_sn;
+  snack.count = 1;
+  second.send(snack);
+  EXPECT_EQ(second.next<DataIn>().initiator_task_tag, own.initiator_task_tag)
+      << "its own statuses were not acknowledged";
+}
+
+TEST(TargetRecovery, ALoginThatRestartsAConnectionAcknowledgesItsStatuses) {  // RFC 7143 §11.12.9
+  Fixture fixture;
+  Connection first{fixture};
+  const auto leading = first.login(kLevel2);
+  first.clear_attention();
+  const auto known = first.command(false, 0, 1);
+  first.send(known);
+  const auto known_answer = first.next<DataIn>();
+  const auto unknown = first.command(false, 1, 1);
+  first.send(unknown);
+  first.lose();
+  Connection again{fixture};
+  wire::iscsi::LoginRequest request;
+  request.transit = true;
+  request.current_stage = wire::iscsi::LoginStage::LoginOperationalNegotiation;
+  request.next_stage = wire::iscsi::LoginStage::FullFeature;
+  request.tsih = leading.tsih;
+  request.exp_stat_sn = known_answer.stat_sn + 1;
+  EXPECT_EQ(again
+                .login_step(request,
+                            TextPairs{
+                                {"InitiatorName", testing::kInitiatorName},
+                                {"SessionType",   "Normal"               },
+                                {"TargetName",    testing::kTargetName   }
+  })
+                .status,
+            wire::iscsi::LoginStatus::Success);
+  EXPECT_EQ(reassign(again, known.initiator_task_tag), TaskManagementOutcome::TaskDoesNotExist);
+  EXPECT_EQ(reassign(again, unknown.initiator_task_tag), TaskManagementOutcome::Complete);
 }
 
 }  // namespace

@@ -88,6 +88,19 @@ void TargetSession::abandon(const std::shared_ptr<TargetTask>& task) {
   }
 }
 
+void TargetSession::acknowledge_lost(std::uint16_t cid, std::uint32_t exp_stat_sn) {
+  std::vector<std::uint32_t> tags;
+  for (const auto& [tag, task] : tasks_) {
+    if (task->connection == nullptr && task->cid == cid && task->was_answered && task->stat_sn &&
+        serial_before(*task->stat_sn, exp_stat_sn)) {
+      tags.push_back(tag);
+    }
+  }
+  for (const std::uint32_t tag : tags) {
+    remove_task(tag);
+  }
+}
+
 void TargetSession::end_overdue(Instant now) {
   std::vector<std::shared_ptr<TargetTask>> orphans;
   std::erase_if(lost_, [&](const auto& lost) {

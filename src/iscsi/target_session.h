@@ -59,6 +59,9 @@ class TargetSession {
   void detach(std::uint16_t cid, bool recovers, Instant now);
   /// Tasks without allegiance, or the session itself without connections, end then.
   [[nodiscard]] Instant retain_deadline() const { return retain_deadline_; }
+  /// Tasks of a lost connection with StatSN before this one need no other allegiance: the initiator
+  /// knows how they ended.
+  void acknowledge_lost(std::uint16_t cid, std::uint32_t exp_stat_sn);
   /// Ends tasks that got no other allegiance in time.
   void end_overdue(Instant now);
   [[nodiscard]] bool is_recovering(std::uint16_t cid) const { return lost_.contains(cid); }
