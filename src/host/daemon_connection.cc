@@ -221,9 +221,13 @@ void DaemonConnection::report_daemon_gone() {
   }
 }
 
-void DaemonConnection::tell_if_gone() {
+bool DaemonConnection::has_ended() const {
   pollfd ended{.fd = socket_.fd(), .events = 0, .revents = 0};
-  if (::poll(&ended, 1, 0) == 1 && (ended.revents & POLLHUP) != 0) {
+  return is_gone() || (::poll(&ended, 1, 0) == 1 && (ended.revents & POLLHUP) != 0);
+}
+
+void DaemonConnection::tell_if_gone() {
+  if (has_ended()) {
     report_daemon_gone();
   }
 }

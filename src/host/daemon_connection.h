@@ -79,6 +79,8 @@ class DaemonConnection final : public DaemonChannel {
   void post_and_send(uabi::Message message, os::UniqueFd descriptor) override;
   void start_daemon_events() override;
   [[nodiscard]] bool is_gone() const override { return is_gone_.load(); }
+  /// The same, known without a thread that hears it.
+  [[nodiscard]] bool has_ended() const;
   [[nodiscard]] Error gone() const override;
 
   /// Makes the control thread call DaemonHandler::report_due() soon.

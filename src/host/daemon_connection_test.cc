@@ -155,6 +155,14 @@ TEST_F(ConnectionToTheDaemon, TellsTheProgramOnceThatTheFabricIsGone) {
   EXPECT_THAT(program_.teardown_notices[0], HasSubstr("fabric lab is gone"));
 }
 
+TEST_F(ConnectionToTheDaemon, KnowsOfItsEndWithoutAThreadThatHearsIt) {
+  ASSERT_TRUE(attach());
+  EXPECT_FALSE(connection_.has_ended());
+  daemon_.close();
+  EXPECT_TRUE(connection_.has_ended());
+  EXPECT_FALSE(connection_.is_gone());
+}
+
 TEST_F(ConnectionToTheDaemon, SaysWhyTheDaemonSendsTheProgramAway) {
   attach_and_hear();
   EXPECT_TRUE(daemon_.send(uabi::Refused{.reason = "it floods me"}));

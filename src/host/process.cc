@@ -64,6 +64,8 @@ std::span<const HostHca> Process::hcas() const { return impl_->hcas.descriptions
 
 void Process::start_daemon_events() { impl_->daemon.start_daemon_events(); }
 
+bool Process::is_fabric_gone() const { return impl_->daemon.has_ended(); }
+
 void Process::report_if_fabric_gone() { impl_->daemon.tell_if_gone(); }
 
 Result<ManagedPort> Process::managed_port(std::uint32_t hca, PortNumber port) const {

@@ -187,6 +187,9 @@ class Process {
   /// For a program that exits: waits for a short time until everything sent has arrived.
   void finish_sending();
 
+  /// The fabric is gone, or has sent this program away since its host is.
+  [[nodiscard]] bool is_fabric_gone() const;
+
   /// For a program that ends: reports to it that the fabric is gone, unless it is not or the
   /// program was told already.
   void report_if_fabric_gone();

@@ -51,7 +51,7 @@ constexpr const char* kFirmware = "1.0.0";
 std::mutex devices_lock;
 std::vector<std::unique_ptr<Device>> devices;  // of this attachment and of earlier ones
 std::vector<Device*> current;                  // by HCA
-host::Process* listed_for = nullptr;
+std::uint64_t listed_for = 0;                  // number of the attachment
 
 template <std::size_t kSize>
 void copy_text(char (&to)[kSize], const std::string& from) {
@@ -61,12 +61,13 @@ void copy_text(char (&to)[kSize], const std::string& from) {
 }
 
 std::vector<Device*> list_devices() {
-  host::Process* const program = process();
+  const auto attachment = hold_attachment();
+  host::Process* const program = renew_attachment() ? process() : nullptr;
   const std::lock_guard guard{devices_lock};
   if (program == nullptr) {
     return {};
   }
-  if (program != listed_for) {
+  if (attachment_number() != listed_for) {
     current.clear();
     std::uint32_t number = 0;
     for (const host::HostHca& hca : program->hcas()) {
@@ -85,7 +86,7 @@ std::vector<Device*> list_devices() {
       devices.push_back(std::move(device));
     }
     write_sysfs(program->hcas());
-    listed_for = program;
+    listed_for = attachment_number();
   }
   return current;
 }
@@ -187,8 +188,10 @@ bool is_device_node(const char* name) {
 }
 
 ibv_context* new_context(Device& device, os::UniqueFd command, std::shared_ptr<Handles> handles) {
+  const auto attachment = hold_attachment();
   host::Process* const program = process();
-  if (program == nullptr || device.hca >= program->hcas().size()) {
+  if (program == nullptr || device.hca >= program->hcas().size() ||
+      device.guid != program->hcas()[device.hca].node_guid) {
     refuse(ENODEV, "the device is not there any more");
     return nullptr;
   }

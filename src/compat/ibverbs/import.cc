@@ -66,6 +66,7 @@ WEFT_EXPORT ibv_context* ibv_import_device(int command) {
     }
     return new_context(*open->device, os::UniqueFd{command}, open->handles);
   }
+  const auto attachment = hold_attachment();
   host::Process* const program = process();
   if (!is_command_descriptor(command) || program == nullptr) {
     refuse(EOPNOTSUPP, fmt::format("descriptor {} is that of no device: it cannot be imported; it "

@@ -47,6 +47,7 @@ char mark;
 
 [[nodiscard]] std::vector<std::uint32_t> own_addresses() {
   std::vector<std::uint32_t> found;
+  const auto attachment = hold_attachment();
   if (host::Process* const program = process()) {
     for (const host::HostHca& hca : program->hcas()) {
       for (const IpAddress& address : hca.addresses) {

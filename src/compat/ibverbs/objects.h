@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -227,6 +228,14 @@ template <class Object, class Front>
 /// This program's attachment to the fabric, made on first use; null, with a message on standard
 /// error, if there is no fabric.
 [[nodiscard]] host::Process* process();
+
+/// Held by whoever uses what process() has returned, before a device of it is open.
+[[nodiscard]] std::unique_lock<std::recursive_mutex> hold_attachment();
+/// Of the attachment that process() returns; with hold_attachment().
+[[nodiscard]] std::uint64_t attachment_number();
+/// With hold_attachment(): attaches anew where the host has gone, as soon as nothing of that is
+/// open and there is one of its name again. False: its devices are gone, and there are no others.
+[[nodiscard]] bool renew_attachment();
 
 /// Sets errno and returns it; prints the reason with WEFT_EXPLAIN=1.
 int refuse(const Error& error);

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <string>
+#include <utility>
 
 #include "compat/ibverbs/foreign_objects.h"
 #include "compat/ibverbs/objects.h"
@@ -49,8 +52,10 @@ class Events final : public host::ProcessEvents {
 };
 
 Events& events = *new Events;  // never destroyed: our threads run until the program exits
-std::mutex attach_lock;
+std::recursive_mutex attach_lock;
 std::atomic<host::Process*> attached{nullptr};
+std::uint64_t attachments = 0;  // so far, with attach_lock
+std::string told_refusal;       // the same: of the latest attempt; it is told once
 
 /// A program may exit before our thread has reported the end of the fabric: because it saw an
 /// error, or with data in transit.
@@ -155,18 +160,54 @@ Result<void> with_context_of(std::uint64_t inode,
   return fail(ErrorCode::NoSuchDevice, "the program that opened the device has closed it");
 }
 
+namespace {
+
+/// With attach_lock. False after it was told why.
+[[nodiscard]] bool attach() {
+  auto opened = host::Process::open(host::options_of_environment(), events);
+  if (!opened) {
+    if (std::exchange(told_refusal, opened.error().reason) != opened.error().reason) {
+      std::fprintf(stderr, "weft: %s\n", opened.error().reason.c_str());
+    }
+    return false;
+  }
+  told_refusal.clear();
+  attached.store(opened->release());
+  ++attachments;
+  return true;
+}
+
+[[nodiscard]] bool has_open_devices() {
+  const std::lock_guard guard{events.contexts_lock};
+  return std::ranges::any_of(events.contexts,
+                             [](const Context* context) { return is_alive(*context); });
+}
+
+}  // namespace
+
 host::Process* process() {
   const std::lock_guard guard{attach_lock};
   // A child of fork() attaches anew; what it inherited belongs to its parent and stays untouched.
   if (attached.load() == nullptr || os::is_child_of_fork()) {
-    auto opened = host::Process::open(host::options_of_environment(), events);
-    if (!opened) {
-      std::fprintf(stderr, "weft: %s\n", opened.error().reason.c_str());
-      return nullptr;
-    }
-    attached.store(opened->release());
+    return attach() ? attached.load() : nullptr;
   }
   return attached.load();
+}
+
+std::unique_lock<std::recursive_mutex> hold_attachment() { return std::unique_lock{attach_lock}; }
+
+std::uint64_t attachment_number() { return attachments; }
+
+bool renew_attachment() {
+  host::Process* const before = attached.load();
+  if (before == nullptr || os::is_child_of_fork() || !before->is_fabric_gone()) {
+    return true;
+  }
+  if (has_open_devices() || !attach()) {
+    return false;
+  }
+  delete before;  // nothing of it is open
+  return true;
 }
 
 bool is_alive(const Context& context) {

@@ -80,6 +80,17 @@ class DeviceList {
   ibv_device** list_;
 };
 
+/// Closes a device that nobody uses and that the program has no more, so that it can have one that
+/// comes instead.
+void close_if_gone(Device& device) {
+  const std::vector<ibv_device*> there = DeviceList{}.all();
+  if (device.users > 0 || std::ranges::find(there, device.verbs->device) != there.end()) {
+    return;
+  }
+  ibv_close_device(device.verbs);
+  std::erase_if(devices[getpid()], [&](const auto& each) { return each.get() == &device; });
+}
+
 /// Null after refuse().
 [[nodiscard]] Device* find_or_open(const std::string& name) {
   if (Device* const open = find_open(name)) {
@@ -121,6 +132,7 @@ void give_back(Device& device) {
   }
   ibv_dealloc_pd(device.pd);  // if the program has objects in it, this fails and the PD stays
   device.pd = nullptr;
+  close_if_gone(device);
 }
 
 ibv_xrcd* shared_xrc_domain(Device& device) {
@@ -167,7 +179,18 @@ WEFT_EXPORT ibv_context** rdma_get_devices(int* count) {
   return array;
 }
 
-/// Devices stay open, since ids of the program use them, too.
-WEFT_EXPORT void rdma_free_devices(ibv_context** list) { std::free(list); }
+/// Devices that are there stay open, since ids of the program use them, too.
+WEFT_EXPORT void rdma_free_devices(ibv_context** list) {
+  const std::lock_guard guard{devices_lock};
+  for (ibv_context** each = list; each != nullptr && *each != nullptr; ++each) {
+    const auto& open = devices[getpid()];
+    const auto found =
+        std::ranges::find_if(open, [&](const auto& device) { return device->verbs == *each; });
+    if (found != open.end()) {
+      close_if_gone(**found);
+    }
+  }
+  std::free(list);
+}
 
 }  // extern "C"
