@@ -35,11 +35,19 @@ void LoopEnvironment::post(core::Task& task, core::WorkContext /*context*/, unsi
   const std::lock_guard lock{mutex_};
   if (delay > Duration{}) {
     delayed_.emplace(now() + delay, &task);
-    asio::post(loop_, [this] { await_delayed(); });
+    post_to_loop(&LoopEnvironment::await_delayed);
   } else {
     tasks_.push_back(&task);
-    asio::post(loop_, [this] { run_one(); });
+    post_to_loop(&LoopEnvironment::run_one);
   }
+}
+
+void LoopEnvironment::post_to_loop(void (LoopEnvironment::*function)()) {
+  asio::post(loop_, [this, function, alive = std::weak_ptr{alive_}] {
+    if (!alive.expired()) {
+      (this->*function)();
+    }
+  });
 }
 
 bool LoopEnvironment::revoke(core::Task& task) {
@@ -66,12 +74,12 @@ void LoopEnvironment::await_delayed() {
   while (!delayed_.empty() && delayed_.begin()->first <= now()) {
     tasks_.push_back(delayed_.begin()->second);
     delayed_.erase(delayed_.begin());
-    asio::post(loop_, [this] { run_one(); });
+    post_to_loop(&LoopEnvironment::run_one);
   }
   if (!delayed_.empty()) {
     timer_.expires_after(span_of(delayed_.begin()->first - now()));
-    timer_.async_wait([this](const std::error_code& error) {
-      if (!error) {
+    timer_.async_wait([this, alive = std::weak_ptr{alive_}](const std::error_code& error) {
+      if (!error && !alive.expired()) {
         await_delayed();
       }
     });

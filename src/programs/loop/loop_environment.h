@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string_view>
 #include <thread>
@@ -21,9 +22,9 @@ namespace weft::programs {
 class LoopEnvironment final : public core::Environment {
  public:
   using Log = std::function<void(core::LogLevel, std::string_view)>;
-  /// The loop outlives it.
+  /// The loop outlives it, and may go on after it.
   LoopEnvironment(asio::io_context& loop, Log log);
-  /// Nothing is posted any more.
+  /// In the loop's thread; nothing is posted any more.
   ~LoopEnvironment() override;
   LoopEnvironment(const LoopEnvironment&) = delete;
   LoopEnvironment& operator=(const LoopEnvironment&) = delete;
@@ -38,6 +39,7 @@ class LoopEnvironment final : public core::Environment {
   void log(core::LogLevel level, std::string_view text) override { log_(level, text); }
 
  private:
+  void post_to_loop(void (LoopEnvironment::*function)());
   void run_one();
   void await_delayed();
   [[nodiscard]] bool wait_in_loop(const std::function<bool()>& condition, Instant deadline);
@@ -52,6 +54,7 @@ class LoopEnvironment final : public core::Environment {
   std::mutex wait_mutex_;  // of the epoch, for other threads that wait
   std::condition_variable wait_wakes_;
   std::uint64_t epoch_{};
+  const std::shared_ptr<char> alive_ = std::make_shared<char>();  // for what the loop runs late
 };
 
 }  // namespace weft::programs

@@ -68,6 +68,20 @@ TEST_F(LoopEnvironmentTest, WhatIsTakenBackDoesNotRun) {
   EXPECT_FALSE(wait([&] { return ran; }, Duration::milliseconds(30)));
 }
 
+TEST_F(LoopEnvironmentTest, TheLoopGoesOnAfterIt) {
+  bool ran = false;
+  {
+    LoopEnvironment other{loop, [](core::LogLevel, std::string_view) {}};
+    core::Work soon{other, WorkContext::WorkQueue, 0, [&] { ran = true; }};
+    core::Work later{other, WorkContext::WorkQueue, 0, [&] { ran = true; }};
+    soon.queue();
+    later.queue(Duration::milliseconds(1));
+    EXPECT_TRUE(soon.cancel_and_wait());
+    EXPECT_TRUE(later.cancel_and_wait());
+  }
+  EXPECT_FALSE(wait([&] { return ran; }, Duration::milliseconds(30)));
+}
+
 TEST_F(LoopEnvironmentTest, ATaskThatWaitsLetsTheOthersGoOn) {
   bool second = false;
   bool seen = false;
