@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "base/assert.h"
@@ -44,7 +45,8 @@ Result<ibv_context*> open_by_name(const VerbsLibrary& library, const std::string
   int count = 0;
   ibv_device** const list = library.get_device_list(&count);
   if (list == nullptr) {
-    return std::unexpected(library_error(errno, "ibv_get_device_list"));
+    return fail(ErrorCode::NoSuchDevice, "no RDMA device at all: ibv_get_device_list: {}",
+                std::strerror(errno));
   }
   ibv_context* context = nullptr;
   bool is_there = false;
@@ -55,7 +57,8 @@ Result<ibv_context*> open_by_name(const VerbsLibrary& library, const std::string
   const int error_number = errno;
   library.free_device_list(list);
   if (!is_there) {
-    return fail(ErrorCode::NotFound, "no RDMA device {}: ibv_devices lists those that there are",
+    return fail(ErrorCode::NoSuchDevice,
+                "no RDMA device {}: ibv_devices lists those that there are",
                 name.empty() ? "at all" : name);
   }
   if (context == nullptr) {

@@ -45,7 +45,7 @@ struct VerbsDeviceInit {
 /// ports have no MADs and no SA. Any thread.
 class VerbsDevice final {
  public:
-  /// Opens and registers. NotFound: no libraries, or no such device.
+  /// Opens and registers. NotFound: no libraries; NoSuchDevice.
   [[nodiscard]] static Result<std::unique_ptr<VerbsDevice>> open(core::Registry& registry,
                                                                  VerbsDeviceInit init = {});
   /// Unregisters; all of its objects are gone.

@@ -182,7 +182,7 @@ def add_victim(fabric):
 
 def address_of_victim(fabric):
     """By its place among the hosts, which its GUID tells: a host that comes again has another one, or that of one that is gone for good."""
-    gid = next(port["gid"] for port in fabric.status()["ports"] if port["name"] == f"{VICTIM}:1")
+    gid = next(port["gid"] for port in fabric.ports() if port["name"] == f"{VICTIM}:1")
     return weft_clients.address_of(f"h{int(gid.split(':')[-2], 16)}")
 
 

@@ -794,7 +794,7 @@ class Srp(Hosts):
         for arguments, status, reason in ((["target"], 2, "no target: give --lun"), (["target", "--lun", "ram:1M", "--allow", "somebody"], 2, "somebody"),
                                           (["target", "--lun", "ram:1M", "--name", "iqn.x"], 2, "identifier extension"),
                                           (["attach", "iser://h/1/0", "--nbd", "s"], 2, "srp://HOST"),
-                                          (["target", "--lun", "ram:1M", "--device", "none0"], 1, "no RDMA device|cannot be loaded|ibv_get_device_list")):
+                                          (["target", "--lun", "ram:1M", "--device", "none0", "--no-wait"], 1, "no RDMA device|cannot be loaded|ibv_get_device_list")):
             done = subprocess.run([self.fabric.weft, "srp", *arguments], capture_output=True, text=True, timeout=SECONDS, check=False, cwd=self.folder)
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertRegex(done.stderr, reason)

@@ -11,6 +11,8 @@ import contextlib
 import json
 import os
 import pathlib
+import re
+import select
 import signal
 import subprocess
 import sys
@@ -162,9 +164,43 @@ class Faults(srp.Hosts):
             self.assertEqual(figures["sessions"], MANY)
             self.assertGreaterEqual(figures["lost"], MANY, output)
 
+    def said(self, child, pattern):
+        """What it says until it has said that, as a match; in bounded time."""
+        text, deadline = "", time.monotonic() + READY_SECONDS
+        while not (found := re.search(pattern, text)):
+            ready = select.select([child.stdout], [], [], max(deadline - time.monotonic(), 0))[0]
+            part = os.read(child.stdout.fileno(), 4096).decode() if ready else ""
+            self.assertTrue(part, f"it does not say {pattern}:\n{text}")
+            text += part
+        return found
+
+    def test_a_target_waits_for_its_device_and_serves_each_that_comes(self):
+        """R-SRPT-2: a device that comes later, that goes, and that comes again; what was written before is there after."""
+        with weft_clients.Fabric(hot_unplug.roomy_star(self.folder), name=f"srp-comes-{os.getpid()}") as fabric:
+            command = [fabric.weft, "exec", CLIENT, "--", *namespaces.preloaded([fabric.weft, "srp"])]
+            target = fabric.start(CLIENT, ["env", f"WEFT_HOST={hot_unplug.VICTIM}", fabric.weft, "srp", "target", "--name", "5", "--lun", "ram:1M"])
+            self.addCleanup(lambda: (weft_clients.end(target) if target.poll() is None else None, target.stdout.close()))
+            self.said(target, "waiting for an RDMA device\n")
+            for read, write in (("read -P 0 0 64k", "write -P 1 0 64k"), ("read -P 1 0 64k", "write -P 2 0 64k"), ("read -P 2 0 64k", "write -P 3 0 64k")):
+                hot_unplug.add_victim(fabric)
+                identifier = self.said(target, r"target 0x([0-9a-f]{32})\n(.*\n)*listening on 0\.0\.0\.0:5555\n").group(1)
+                self.assertTrue(identifier.startswith("0000000000000005"), identifier)
+                url = f"srp://{hot_unplug.address_of_victim(fabric)}:5555/{identifier}/0"
+                with iscsi_attach.Attached(self.folder, url, "--fast-fail", "2", command=command, environment=fabric.environment()) as attached:
+                    self.good(attached, read, write)
+                    fabric.run("node", "remove", hot_unplug.VICTIM, "--force")
+                    self.said(target, r"weft0 has gone: its sessions have ended\n(.*\n)*waiting for an RDMA device\n")
+                    status, output = attached.qemu_io("read 0 4k")
+                    self.assertIsNotNone(status, "it waits for ever")
+                    self.assertIn("Input/output error", output)
+            os.kill(target.pid, signal.SIGTERM)
+            output, in_time = weft_clients.communicate(target, time.monotonic() + READY_SECONDS)
+            self.assertTrue(in_time, output)
+            self.assertEqual(target.returncode, 0, output)
+
     def test_a_host_that_goes_ends_its_target_and_gives_errors(self):
-        """R-SRPT-2: a device that goes."""
-        with weft_clients.Fabric(hot_unplug.roomy_star(self.folder), name=f"srp-gone-{os.getpid()}") as fabric, Target(fabric, "--lun", "ram:1M") as target:
+        """R-SRPT-2: a device that goes from a target that does not wait for another."""
+        with weft_clients.Fabric(hot_unplug.roomy_star(self.folder), name=f"srp-gone-{os.getpid()}") as fabric, Target(fabric, "--lun", "ram:1M", "--no-wait") as target:
             command = [fabric.weft, "exec", CLIENT, "--", *namespaces.preloaded([fabric.weft, "srp"])]
             with iscsi_attach.Attached(self.folder, target.url(), "--fast-fail", "2", command=command, environment=fabric.environment()) as attached:
                 self.good(attached, "write -P 1 0 64k")

@@ -16,7 +16,7 @@ namespace weft::programs::rdma {
 /// libibverbs that it finds at run time, and RDMA-CM of its librdmacm.
 class Host {
  public:
-  /// `device` as libibverbs names it; empty: the first. NotFound: no libraries, or no such device.
+  /// `device` as libibverbs names it; empty: the first. NotFound: no libraries; NoSuchDevice.
   /// NotSupported: a device that cannot reach all memory under one key. What is logged goes to
   /// standard error, after `program`.
   [[nodiscard]] static Result<std::unique_ptr<Host>> open(asio::io_context& loop,

@@ -38,12 +38,13 @@ void DeviceManagement::refresh_port(const std::string& device, std::uint8_t port
 }
 
 void DeviceManagement::wait(Port& port) {
-  port.readiness.async_wait(asio::posix::stream_descriptor::wait_read,
-                            [this, &port](const std::error_code& error) {
-                              if (!error) {
-                                answer_all(port);
-                              }
-                            });
+  port.readiness.async_wait(
+      asio::posix::stream_descriptor::wait_read,
+      [this, &port, alive = std::weak_ptr{port.alive}](const std::error_code& error) {
+        if (!error && !alive.expired()) {
+          answer_all(port);
+        }
+      });
 }
 
 void DeviceManagement::answer_all(Port& port) {

@@ -7,6 +7,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <functional>
 #include <list>
+#include <memory>
 #include <string>
 
 #include "programs/srp/umad_port.h"
@@ -36,6 +37,7 @@ class DeviceManagement {
     std::uint8_t number;
     UmadPort umad;
     asio::posix::stream_descriptor readiness;
+    std::shared_ptr<char> alive = std::make_shared<char>();  // for a handler that comes late
   };
   void wait(Port& port);
   void answer_all(Port& port);

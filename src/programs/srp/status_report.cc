@@ -136,11 +136,15 @@ void print_session(std::string& text, const Json& session) {
 }
 
 void print_target(std::string& text, const Json& process, const Json& target) {
-  text += fmt::format("target {} of process {} on {}\n", target.at("id").get<std::string>(),
-                      process.at("pid").get<pid_t>(), process.at("device").get<std::string>());
-  text += fmt::format("  listens on {}, and by service ID {}\n",
-                      fmt::join(process.at("portals").get<std::vector<std::string>>(), ", "),
-                      process.at("service_id").get<std::string>());
+  const auto device = process.at("device").get<std::string>();
+  text += fmt::format("target {} of process {} {}\n", target.at("id").get<std::string>(),
+                      process.at("pid").get<pid_t>(),
+                      device.empty() ? "waits for an RDMA device" : "on " + device);
+  const auto portals = process.at("portals").get<std::vector<std::string>>();
+  if (!device.empty()) {
+    text += fmt::format("  listens on {}, and by service ID {}\n", fmt::join(portals, ", "),
+                        process.at("service_id").get<std::string>());
+  }
   if (const Json& shared = process.at("srq"); !shared.is_null()) {
     text += fmt::format("  shared receives: {} buffers, {} posted, few were left {} times\n",
                         shared.at("buffers").get<std::uint64_t>(),

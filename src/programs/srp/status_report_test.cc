@@ -96,6 +96,11 @@ TEST(SrpStatusReport, IsReadByPeople) {
   EXPECT_NE(status_text(to_json(shares))
                 ->find("\n  shared receives: 512 buffers, 500 posted, few were left 1 times\n"),
             std::string::npos);
+  TargetReport waits = report();
+  waits.device.clear();
+  const std::string waiting = *status_text(to_json(waits));
+  EXPECT_NE(waiting.find("of process 42 waits for an RDMA device\n  LUN 0: ram"), std::string::npos)
+      << waiting;
   const AttachReport attached{.pid = 9,
                               .lun = 1,
                               .initiators = {port_id(7)},

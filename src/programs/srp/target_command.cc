@@ -4,12 +4,10 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <utility>
 
 #include "programs/iscsi/target_command.h"
 #include "programs/srp/target_names.h"
 #include "programs/srp/target_service.h"
-#include "ulp/srp/port_name.h"
 
 namespace weft::programs::srp {
 
@@ -35,6 +33,8 @@ CLI::App& add_target_command(CLI::App& app, TargetOptions& options) {
   target.add_flag("--no-srq", options.no_srq,
                   "Each channel has receive buffers of its own; default: all share some by an SRQ "
                   "where the device has them");
+  target.add_flag("--no-wait", options.no_wait,
+                  "End where there is no RDMA device, or it goes; default: wait for one");
   return target;
 }
 
@@ -81,19 +81,14 @@ int run_target(const TargetOptions& options) {
     fmt::print(stderr, "weft-srp: {}\n", configuration.error().reason);
     return iscsi::kWrongUsage;
   }
-  auto service = TargetService::start(*configuration, options.device, !options.no_srq,
-                                      [options] { return configuration_of(options); });
+  auto service = TargetService::start(
+      *configuration,
+      {.device = options.device, .uses_srq = !options.no_srq, .waits = !options.no_wait},
+      [options] { return configuration_of(options); });
   if (!service) {
     fmt::print(stderr, "weft-srp: {}\n", service.error().reason);
     return iscsi::kFailed;
   }
-  for (const wire::SrpPortId& id : (*service)->targets()) {
-    fmt::print("target {}\n", weft::srp::to_string(id));
-  }
-  for (const std::string& address : (*service)->addresses()) {
-    fmt::print("listening on {}\n", address);
-  }
-  std::fflush(stdout);
   const auto ended = (*service)->run();
   service->reset();
   if (!ended) {

@@ -19,6 +19,7 @@ struct TargetOptions {
   std::string configuration{};
   std::string device{};
   bool no_srq{};
+  bool no_wait{};
 };
 
 /// Adds the command; `options` outlives the parsing.

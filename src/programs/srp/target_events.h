@@ -18,12 +18,12 @@ enum class TargetEventAction : std::uint8_t {
   Close,        ///< the channel of that QP
   LastReceive,  ///< the channel of that QP, which receives from an SRQ, can be drained
   Report,       ///< in the log: nothing here mends it
-  Leave,        ///< the device has gone: sessions end, and the program (srpt_remove_one)
+  Leave,  ///< the device has gone: sessions end, and the program, or it waits (srpt_remove_one)
 };
 
 /// By verbs::AsyncEventType. That a port is down needs nothing: connections go on when it is back.
-/// A device that has gone does not come again to a program that had it open: whoever runs the
-/// target starts it anew. Of an SRQ's own events, iser::SharedReceives is told (srpt_srq_event).
+/// A device that has gone and comes again is another one, which is opened anew. Of an SRQ's own
+/// events, iser::SharedReceives is told (srpt_srq_event).
 inline constexpr auto kTargetEventActions = std::to_array<TargetEventAction>({
     TargetEventAction::Report,       // CqError
     TargetEventAction::Close,        // QpFatal

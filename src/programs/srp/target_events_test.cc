@@ -28,7 +28,7 @@ TEST(SrpTargetEvents, ThoseThatChangeAPortRefreshIt) {  // R-SRPT-3
             (std::set{PortActive, LidChange, PKeyChange, SmChange, ClientReregister, GidChange}));
 }
 
-TEST(SrpTargetEvents, OnlyADeviceThatHasGoneEndsTheProgram) {  // R-SRPT-2
+TEST(SrpTargetEvents, OnlyADeviceThatHasGoneIsLeft) {  // R-SRPT-2
   EXPECT_EQ(events_of(TargetEventAction::Leave), std::set{DeviceFatal});
 }
 

@@ -51,49 +51,54 @@ constexpr std::uint64_t kNaa = 0x3B00'0000'0000'0000;  // locally assigned (SPC-
 
 Result<std::unique_ptr<TargetNode>> TargetNode::create(asio::io_context& loop,
                                                        iscsi::WorkerPool& workers,
-                                                       const iscsi::TargetConfiguration& target,
-                                                       Guid ioc_guid) {
-  auto names = names_of(target, ioc_guid);
+                                                       const iscsi::TargetConfiguration& target) {
+  auto names = names_of(target, Guid{});
   if (!names) {
     return std::unexpected(names.error());
   }
   std::unique_ptr<TargetNode> node{new TargetNode};
   node->configuration_ = target;
   node->names_ = *std::move(names);
-  const scsi::PortOptions port{
-      .id = scsi::PortId{1},
-      .protocol = kProtocolSrp,
-      .designator = {node->port_id().begin(), node->port_id().end()}
-  };
-  if (auto added = node->scsi_.add_port(port); !added) {
-    return std::unexpected(added.error());
-  }
   for (const iscsi::UnitConfiguration& unit : target.units) {
-    if (auto added = node->add_unit(loop, workers, unit); !added) {
-      return std::unexpected(added.error());
+    auto device = open_device(workers, unit);
+    if (!device) {
+      return std::unexpected(device.error());
     }
+    node->devices_.push_back(std::make_unique<LoopDevice>(loop, *std::move(device)));
   }
-  node->options_.name = kPort;
-  node->options_.target_port = node->port_id();
-  weft::srp::Target& srp = node->target_;
-  if (auto added = srp.add_port(node->options_); !added) {
-    return std::unexpected(added.error());
-  }
-  std::ignore = srp.allow_anybody(kPort, node->names_.allowed.empty());
-  for (const weft::srp::AccessName& name : node->names_.allowed) {
-    std::ignore = srp.allow(kPort, name);  // twice on the list: as good as once
-  }
-  std::ignore = srp.set_enabled(kPort, true);
   return node;
 }
 
-Result<void> TargetNode::add_unit(asio::io_context& loop, iscsi::WorkerPool& workers,
-                                  const iscsi::UnitConfiguration& unit) {
-  auto device = open_device(workers, unit);
-  if (!device) {
-    return std::unexpected(device.error());
+Result<void> TargetNode::come_to(Guid ioc_guid) {
+  const auto names = names_of(configuration_, ioc_guid);
+  if (!names) {
+    return std::unexpected(names.error());
   }
-  devices_.push_back(std::make_unique<LoopDevice>(loop, *std::move(device)));
+  names_.port_id = names->port_id;
+  if (auto added = add_units(); !added) {
+    return added;
+  }
+  options_.name = fmt::format("{:016x}", ioc_guid.value());
+  options_.target_port = names_.port_id;
+  if (std::ranges::find(ports_, ioc_guid) == ports_.end()) {
+    if (auto added = add_port(ioc_guid); !added) {
+      return added;
+    }
+  }
+  return target_.set_enabled(port(), true);
+}
+
+// Their names come from the first device, so that initiators know them again at another one.
+Result<void> TargetNode::add_units() {
+  for (; units_ < devices_.size(); ++units_) {
+    if (auto added = add_unit(configuration_.units[units_], *devices_[units_]); !added) {
+      return added;
+    }
+  }
+  return {};
+}
+
+Result<void> TargetNode::add_unit(const iscsi::UnitConfiguration& unit, scsi::BlockDevice& device) {
   scsi::UnitOptions options{
       .lun = scsi::Lun{unit.lun},
       .product = unit.path.empty() ? "MEMORY DISK" : "FILE DISK",
@@ -104,8 +109,30 @@ Result<void> TargetNode::add_unit(asio::io_context& loop, iscsi::WorkerPool& wor
     options.max_transfer_bytes -= options.max_transfer_bytes / unit.block_bytes * 8;
   }
   options.serial = fmt::format("{:016x}", options.naa);
-  auto added = scsi_.add_unit(options, *devices_.back());
+  auto added = scsi_.add_unit(options, device);
   return added ? Result<void>{} : std::unexpected(added.error());
+}
+
+// One for each device: an SRP target port is named after its I/O controller, which is the device.
+Result<void> TargetNode::add_port(Guid ioc_guid) {
+  options_.scsi_port = scsi::PortId{static_cast<std::uint16_t>(ports_.size() + 1)};
+  const scsi::PortOptions port{
+      .id = options_.scsi_port,
+      .protocol = kProtocolSrp,
+      .designator = {port_id().begin(), port_id().end()}
+  };
+  if (auto added = scsi_.add_port(port); !added) {
+    return added;
+  }
+  ports_.push_back(ioc_guid);
+  if (auto added = target_.add_port(options_); !added) {
+    return added;
+  }
+  std::ignore = target_.allow_anybody(this->port(), names_.allowed.empty());
+  for (const weft::srp::AccessName& name : names_.allowed) {
+    std::ignore = target_.allow(this->port(), name);  // twice on the list: as good as once
+  }
+  return {};
 }
 
 TargetStatus TargetNode::status() const {
@@ -130,25 +157,36 @@ Result<void> TargetNode::change(const iscsi::TargetConfiguration& target) {
   if (!names) {
     return std::unexpected(names.error());
   }
-  for (const weft::srp::AccessName& name : names->allowed) {
-    std::ignore = target_.allow(kPort, name);  // it may be there already
-  }
-  std::ignore = target_.allow_anybody(kPort, names->allowed.empty());
   const std::vector<weft::srp::AccessName> before = std::exchange(names_.allowed, names->allowed);
-  for (const weft::srp::AccessName& name : before) {
-    if (std::ranges::find(names->allowed, name) == names->allowed.end()) {
-      std::ignore = target_.withdraw(kPort, name, [] {});
-    }
-  }
-  if (before.empty() && !names->allowed.empty()) {
-    target_.end_strangers(kPort, [] {});
+  for (const Guid guid : ports_) {
+    change(fmt::format("{:016x}", guid.value()), before);
   }
   configuration_ = target;
   return {};
 }
 
-void TargetNode::release(std::function<void()> done) {
-  std::ignore = target_.release_port(kPort, std::move(done));
+void TargetNode::change(const std::string& port, const std::vector<weft::srp::AccessName>& before) {
+  const std::vector<weft::srp::AccessName>& allowed = names_.allowed;
+  for (const weft::srp::AccessName& name : allowed) {
+    std::ignore = target_.allow(port, name);  // it may be there already
+  }
+  std::ignore = target_.allow_anybody(port, allowed.empty());
+  for (const weft::srp::AccessName& name : before) {
+    if (std::ranges::find(allowed, name) == allowed.end()) {
+      std::ignore = target_.withdraw(port, name, [] {});
+    }
+  }
+  if (before.empty() && !allowed.empty()) {
+    target_.end_strangers(port, [] {});
+  }
+}
+
+void TargetNode::leave(std::function<void()> done) {
+  if (ports_.empty()) {
+    done();
+  } else {
+    std::ignore = target_.release_port(port(), std::move(done));
+  }
 }
 
 }  // namespace weft::programs::srp
