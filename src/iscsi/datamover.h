@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -61,6 +62,9 @@ class Datamover {
   /// Login has ended: digests of all that follows, and the most data that a PDU to this end may
   /// have (RFC 5047 §8.1.5, §8.1.7).
   virtual void enable(bool header_digest, bool data_digest, std::size_t max_receive_bytes) = 0;
+  /// What each command of the target holds from its PDU until nobody executes it any more, so that
+  /// the connection's memory goes after that. Null: it need not.
+  [[nodiscard]] virtual std::shared_ptr<const void> command_hold() const { return nullptr; }
   /// Ends the connection (RFC 5047 §8.1.6); handle_lost() follows.
   virtual void terminate(Ending ending, std::string_view reason) = 0;
 };

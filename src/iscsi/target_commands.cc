@@ -99,6 +99,7 @@ void TargetConnection::handle_command(const ReceivedPdu& pdu, Instant now) {
   task->connection = this;
   task->cid = cid_;
   task->completions = server_.completions_;
+  task->hold = datamover_.command_hold();
   task->header = header;
   task->read_length = header.read && !header.write ? header.expected_data_transfer_length : 0;
   task->write_length = header.write ? header.expected_data_transfer_length : 0;

@@ -285,6 +285,7 @@ void TargetSession::open_window() {
 }
 
 void TargetSession::finish(const std::shared_ptr<TargetTask>& task, Instant now) {
+  task->hold.reset();
   if (task->aborted || !task->completion.has_status) {
     remove_task(task->tag());
     return;

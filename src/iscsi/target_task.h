@@ -43,6 +43,7 @@ class TargetTask final : public scsi::CommandClient,
   TargetConnection* connection{};  // of its allegiance; nothing: that connection is gone
   std::uint16_t cid{};             // of that
   std::shared_ptr<CompletionQueue> completions;
+  std::shared_ptr<const void> hold;  // Datamover::command_hold()
   wire::iscsi::ScsiCommand header;
   State state{State::Collecting};
   bool in_turn{};              // by CmdSN

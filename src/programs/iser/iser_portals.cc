@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
@@ -33,9 +34,14 @@ IserPortals::~IserPortals() {
     connection->terminate(weft::iscsi::Datamover::Ending::AtOnce, "the target ends");
   }
   core::Environment& environment = host_->environment();
-  const bool ended = environment.wait_until([this] { return connections_.empty(); },
-                                            environment.now() + kLongestEnding);
-  WEFT_ASSERT(ended, "every request of a QP in error completes");
+  const auto is_drained = [this] {
+    return std::ranges::all_of(connections_,
+                               [](const auto& one) { return one.second->awaits_commands(); });
+  };
+  const bool drained = environment.wait_until(is_drained, environment.now() + kLongestEnding);
+  WEFT_ASSERT(drained, "every request of a QP in error completes");
+  // As long as disks take, for whose threads the program waits in any case.
+  environment.wait_until([this] { return connections_.empty(); }, Instant::never());
   free_work_->flush();
 }
 

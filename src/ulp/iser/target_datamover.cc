@@ -43,11 +43,15 @@ TargetDatamover::TargetDatamover(core::Environment& environment, const TargetOpt
       options_(options),
       handle_gone_(std::move(handle_gone)),
       linger_work_(environment, core::WorkContext::UnboundWorkQueue, 0, [this] { end(reason_); }),
+      lost_work_(environment, core::WorkContext::UnboundWorkQueue, 0, [this] { lose(); }),
       gone_work_(environment, core::WorkContext::UnboundWorkQueue, 0, [this] { go(); }) {}
 
 TargetDatamover::~TargetDatamover() {
   WEFT_ASSERT(channel_ == nullptr || is_ending_, "a datamover is terminated before it goes");
+  WEFT_ASSERT(hold_.use_count() <= 1, "its commands have ended");
+  hold_.reset();
   linger_work_.cancel_and_wait();
+  lost_work_.cancel_and_wait();
   gone_work_.cancel_and_wait();
   waiting_.clear();
   cm_.reset();  // which may still look at the QP
@@ -371,15 +375,20 @@ void TargetDatamover::end(std::string_view reason) {
   channel_->drain();
 }
 
-void TargetDatamover::go() {
+// The order of an end (R-IST-5): terminate, drain, what waits for data, commands, logout.
+void TargetDatamover::lose() {
   linger_work_.cancel_and_wait();
   waiting_.clear();
   tasks_.clear();
-  cm_.reset();  // which may still look at the QP
-  channel_.reset();
   if (iscsi::DatamoverClient* const client = std::exchange(client_, nullptr); client != nullptr) {
     client->handle_lost(reason_, environment_.now());
   }
+  hold_.reset();  // go() follows when the last command has
+}
+
+void TargetDatamover::go() {
+  cm_.reset();  // which may still look at the QP
+  channel_.reset();
   if (auto handle = std::exchange(handle_gone_, {}); handle) {
     handle();
   }

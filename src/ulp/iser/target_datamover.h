@@ -38,8 +38,8 @@ struct TargetOptions {
 
 class TargetDatamover final : public iscsi::Datamover, public ChannelClient, public CmHandler {
  public:
-  /// `handle_gone` is called once, from work of its own, after the client's handle_lost(): the
-  /// datamover may be freed when it has returned.
+  /// `handle_gone` is called once, from work of its own, after the client's handle_lost() and the
+  /// end of the last command that a disk executes: the datamover may be freed when it has returned.
   TargetDatamover(core::Environment& environment, const TargetOptions& options,
                   std::function<void()> handle_gone);
   ~TargetDatamover();
@@ -57,6 +57,7 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   void get_data(iscsi::OutgoingPdu r2t, MutableByteSpan into) override;
   /// Digests are the transport's business (RFC 7145 §7.1).
   void enable(bool header_digest, bool data_digest, std::size_t max_receive_bytes) override;
+  [[nodiscard]] std::shared_ptr<const void> command_hold() const override { return hold_; }
   void terminate(Ending ending, std::string_view reason) override;
 
   /// A PDU whose SEND invalidates this key of the peer's: send_control() chooses the task's.
@@ -67,7 +68,7 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
                       std::optional<RKey> invalidated) override;
   void handle_failure(verbs::WcStatus status) override;
   void handle_room() override;
-  void handle_drained() override { gone_work_.queue(); }
+  void handle_drained() override { lost_work_.queue(); }
   void handle_cm(const CmReport& report) override;
 
   [[nodiscard]] std::size_t tasks() const { return tasks_.size(); }
@@ -75,6 +76,8 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   [[nodiscard]] std::uint64_t chains() const { return channel_->sends().chains(); }
   [[nodiscard]] std::uint64_t requests() const { return channel_->sends().total(); }
   [[nodiscard]] const std::string& reason() const { return reason_; }
+  /// The client knows of the end, and what is waited for are its commands.
+  [[nodiscard]] bool awaits_commands() const { return hold_ == nullptr; }
 
  private:
   /// Where the memory of a command is, from its PDU until its response.
@@ -97,6 +100,7 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   void flush();
   void end_if_all_is_sent();
   void end(std::string_view reason);
+  void lose();
   void go();
 
   core::Environment& environment_;
@@ -114,7 +118,9 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   std::unordered_map<std::uint32_t, TaskMemory> tasks_;  // by Initiator Task Tag
   std::deque<SendRequests> waiting_;                     // chains, for room, in order
   core::Work linger_work_;
-  core::Work gone_work_;
+  core::Work lost_work_;  // it is drained
+  core::Work gone_work_;  // and its commands have ended
+  std::shared_ptr<const void> hold_{this, [this](auto) { gone_work_.queue(); }};  // and commands'
 };
 
 }  // namespace weft::iser

@@ -85,6 +85,30 @@ TEST(IserTarget, AnInitiatorThatVanishesInItsUnsolicitedDataLeavesNoCommand) {
   world.initiator->stop(*world.connection, StopFlag::Recover);
 }
 
+// R-IST-5.
+TEST(IserTarget, ItsEndWaitsForCommandsThatTheDiskExecutes) {
+  World world;
+  PduLog log;
+  world.connect(log);
+  world.login(log);
+  world.fixture.gate.holds = true;
+  std::vector<std::byte> memory(4'096);
+  Task read;
+  world.set_up(read, false, 0, memory);
+  ASSERT_TRUE(world.link().transmit(read));
+  ASSERT_TRUE(world.environment.wait_until([&] { return world.fixture.gate.waiting() == 1; },
+                                           world.environment.now() + Duration::seconds(1)));
+  TargetDatamover& target = *world.movers.front();
+  target.terminate(Ending::AtOnce, "the test ends it");
+  EXPECT_FALSE(wait_until_gone(world, 1, Duration::seconds(5)));
+  EXPECT_TRUE(target.awaits_commands());
+  EXPECT_EQ(world.fixture.server.connections(), 0U) << "the server knows";
+  EXPECT_EQ(world.fixture.server.sessions(), 0U);
+  ASSERT_TRUE(world.fixture.gate.release());
+  EXPECT_TRUE(wait_until_gone(world, 1, Duration::seconds(1)));
+  world.initiator->stop(*world.connection, StopFlag::Recover);
+}
+
 // T-IST-4, and a third that goes on beside them.
 TEST(IserTarget, ConnectionsThatEndAtOnceDoNotDisturbOthers) {
   World world;
