@@ -419,5 +419,32 @@ TEST(TargetRecovery, ALoginThatRestartsAConnectionAcknowledgesItsStatuses) {  //
   EXPECT_EQ(reassign(again, unknown.initiator_task_tag), TaskManagementOutcome::Complete);
 }
 
+// Each connection has StatSNs of its own.
+TEST(TargetRecovery, AnAcknowledgementOfALaterConnectionIsNoneOfTheOneBefore) {
+  Fixture fixture;
+  Connection first{fixture};
+  const auto leading = first.login(kLevel2);
+  first.clear_attention();
+  const auto unknown = first.command(false, 1, 1);
+  first.send(unknown);
+  static_cast<void>(first.next<DataIn>());
+  first.lose();
+  Connection again{fixture};
+  again.login({}, leading.tsih);
+  again.lose();
+  Connection second{fixture};
+  second.cid = 2;
+  second.login({}, leading.tsih);
+  LogoutRequest logout;
+  logout.immediate = true;
+  logout.reason = LogoutReason::RemoveForRecovery;
+  logout.initiator_task_tag = 9;
+  logout.cid = first.cid;
+  logout.exp_stat_sn = 1000;
+  second.send(logout);
+  EXPECT_EQ(second.next<LogoutResponse>().response, LogoutOutcome::Success);
+  EXPECT_EQ(reassign(second, unknown.initiator_task_tag), TaskManagementOutcome::Complete);
+}
+
 }  // namespace
 }  // namespace weft::iscsi

@@ -22,6 +22,11 @@ TargetSession::TargetSession(TargetServer& server, const SessionIdentity& identi
 
 void TargetSession::attach(std::uint16_t cid, TargetConnection& connection) {
   connections_[cid] = &connection;
+  for (const auto& [tag, task] : tasks_) {
+    if (task->connection == nullptr && task->cid == cid) {
+      task->stat_sn.reset();  // of the connection before it, which counts apart
+    }
+  }
   retain_deadline_ = soonest_overdue();
 }
 
