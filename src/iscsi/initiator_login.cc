@@ -49,10 +49,11 @@ InitiatorLogin::InitiatorLogin(const InitiatorOptions& options, ChapLibrary& lib
 
 OutgoingPdu InitiatorLogin::begin() {
   text_.add("InitiatorName", options_.name);
-  if (options_.target.empty()) {
-    text_.add("SessionType", "Discovery");
-  } else {
-    text_.add("SessionType", "Normal").add("TargetName", options_.target);
+  if (is_leading()) {  // of the leading login alone (RFC 7143 §13.21): LIO knows it in no other
+    text_.add("SessionType", options_.target.empty() ? "Discovery" : "Normal");
+  }
+  if (!options_.target.empty()) {
+    text_.add("TargetName", options_.target);
   }
   if (stage_ == LoginStage::SecurityNegotiation) {
     text_.add("AuthMethod", options_.chap.is_required() ? "CHAP" : "CHAP,None");

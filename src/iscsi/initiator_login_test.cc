@@ -37,6 +37,27 @@ TEST(InitiatorLogin, NamesItselfFirstAndOffersItsKeys) {
   EXPECT_EQ(find_value(*pairs, "ErrorRecoveryLevel"), "0");
 }
 
+// RFC 7143 §13.2, §13.21: Leading Only.
+TEST(InitiatorLogin, AConnectionThatJoinsASessionHasNoKeysOfTheLeadingOne) {
+  InitiatorOptions options = scripted_options();
+  options.preferences.values.max_connections = 2;
+  ScriptedTarget target{options};
+  target.session.start(target.now);
+  target.log_in({
+      {"MaxConnections", "2"}
+  });
+  target.cid = 1;
+  target.connected();
+  EXPECT_EQ(target.next<LoginRequest>().tsih, 7);
+  const std::string text = text_of(target);
+  const auto pairs = parse_text(text);
+  ASSERT_TRUE(pairs);
+  EXPECT_EQ(pairs->front().key, "InitiatorName");
+  EXPECT_EQ(find_value(*pairs, "TargetName"), testing::kTargetName);
+  EXPECT_FALSE(find_value(*pairs, "SessionType"));
+  EXPECT_FALSE(find_value(*pairs, "MaxConnections"));
+}
+
 TEST(InitiatorLogin, ProvesItselfAndLetsTheTargetProveItself) {  // RFC 7143 §12.1.3
   InitiatorOptions options = scripted_options();
   options.chap = {.peers = {kTarget}, .own = kOwn};
