@@ -13,6 +13,7 @@
 namespace weft::iscsi {
 
 using wire::iscsi::kNoTag;
+using wire::iscsi::LoginStatus;
 using wire::iscsi::Opcode;
 using Phase = InitiatorConnection::Phase;
 
@@ -247,8 +248,10 @@ void InitiatorSession::handle_login(Connection& on, const ReceivedPdu& pdu, Inst
   auto next = login.take(pdu);
   const bool is_of_session = state_ != SessionState::Live;
   if (!next) {
-    const auto status = static_cast<unsigned>(login.last_response().status);
-    if (is_of_session && tsih_ != 0 && status >> 8 == 2) {
+    const LoginStatus status = login.last_response().status;
+    // LIO counts a connection that a login restarts until it is freed, some time after that.
+    const bool is_known = status == LoginStatus::TooManyConnections;
+    if (is_of_session && tsih_ != 0 && std::to_underlying(status) >> 8 == 2 && !is_known) {
       forget_session(now);  // the target does not know it any more
     }
     drop(on, next.error().reason);

@@ -80,7 +80,8 @@ void InitiatorSession::handle_async(Connection& on, const ReceivedPdu& pdu, Inst
       break;
     case AsyncEvent::ConnectionDropped:  // whose CID is Parameter1
       wait_before_login_ = Duration::seconds(message.parameter2);
-      if (message.parameter1 < connections_.size()) {
+      // One that logs in again is not meant, but the one before it.
+      if (message.parameter1 < connections_.size() && connections_[message.parameter1]->is_up()) {
         drop(*connections_[message.parameter1], "the target has dropped the connection");
       }
       break;

@@ -20,6 +20,8 @@ using testing::pattern;
 using testing::scripted_options;
 using testing::ScriptedTarget;
 using testing::Submitted;
+using wire::iscsi::AsyncEvent;
+using wire::iscsi::AsyncMessage;
 using wire::iscsi::DataIn;
 using wire::iscsi::DataOut;
 using wire::iscsi::kNoTag;
@@ -380,6 +382,45 @@ TEST(InitiatorConnections, ALoginThatRestartsOneSaysWhatThatHasAcknowledged) {  
   const auto login = world.target.next<wire::iscsi::LoginRequest>();
   EXPECT_EQ(login.cid, 0U);
   EXPECT_EQ(login.exp_stat_sn, world.target.stat_sns[0]);
+}
+
+// As LIO, which counts a connection that a login restarts for some time after its end.
+TEST(InitiatorConnections, ALoginThatIsOneTooManyDoesNotEndTheSession) {
+  Recovering world{2};
+  const Submitted& read = world.read();
+  world.acknowledge_commands();
+  world.target.lose();
+  world.target.pass(Duration::seconds(2));
+  world.target.connected();
+  EXPECT_EQ(world.target.next<wire::iscsi::LoginRequest>().tsih, 7);
+  world.target.refuse_login(wire::iscsi::LoginStatus::TooManyConnections);
+  world.target.pass({});
+  EXPECT_FALSE(read.outcome) << "it may go on";
+  world.target.pass(Duration::seconds(5));
+  world.target.join(0);
+  EXPECT_EQ(world.target.session.state(), SessionState::Live);
+  EXPECT_EQ(world.target.next<TaskManagementRequest>().function,
+            TaskManagementFunction::TaskReassign);
+}
+
+// RFC 7143 §11.9.1: it may come by another connection after the new login has begun.
+TEST(InitiatorConnections, NewsOfALostOneDoNotEndItsNewLogin) {
+  Recovering world{2, 2};
+  world.target.lose();
+  world.target.cid = 1;
+  world.target.pass(Duration::seconds(2));
+  LogoutResponse gone;
+  gone.initiator_task_tag = world.target.next<LogoutRequest>().initiator_task_tag;
+  world.target.answer(gone);
+  world.target.pass({});
+  world.target.cid = 0;
+  world.target.connected();
+  world.target.cid = 1;
+  AsyncMessage dropped;
+  dropped.event = AsyncEvent::ConnectionDropped;
+  dropped.parameter1 = 0;
+  world.target.answer(dropped);
+  EXPECT_FALSE(world.target.mover.ended);
 }
 
 TEST(InitiatorConnections, ASessionThatTheTargetHasForgottenBeginsAnew) {
