@@ -27,7 +27,8 @@ constexpr Scenario kDamaging{.damages = 25, .digests = true, .moves = 200};
 constexpr Scenario kLosing{.losses = 60, .level = 1, .moves = 200};
 constexpr Scenario kLosingAndDamaging{
     .damages = 20, .losses = 40, .digests = true, .connections = 2, .level = 2, .moves = 200};
-constexpr Scenario kCuttingOneOfMany{.cuts = 14, .connections = 3, .level = 2, .moves = 250};
+constexpr Scenario kCuttingOneOfMany{
+    .cuts = 14, .patient = true, .connections = 3, .level = 2, .moves = 250};
 constexpr Scenario kMany{.cuts = 8,
                          .losses = 20,
                          .aborts = 10,

@@ -252,6 +252,7 @@ World::World(std::uint64_t seed, const Scenario& scenario)
     options.isid += i;
     options.preferences = preferences_by(random_, scenario);
     options.fast_fail = Duration::seconds(5 + static_cast<std::int64_t>(random_.below(30)));
+    options.fast_fail = scenario.patient ? Duration::seconds(300) : options.fast_fail;
     // A command whose connections are cut one after the other takes longer than users wait; that it
     // is not lost is what is looked for.
     options.command_timeout =

@@ -35,6 +35,7 @@ struct Scenario {
       reconfigurations{};  ///< the target asks all initiators to come back (it is reconfigured)
   bool digests{};
   bool chap{};
+  bool patient{};                ///< users wait for longer than connections are cut
   std::uint32_t connections{1};  ///< of a session
   std::uint32_t level{};         ///< of error recovery
   unsigned moves{300};           ///< commands
