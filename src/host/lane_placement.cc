@@ -17,10 +17,10 @@ namespace {
 /// them take their time, though.
 Lane::PlacementPath Lane::find_placement_path(const hca::PacketHeader& request,
                                               fabric::CounterPage& page, PolicyLock& page_lock) {
-  if (placement == nullptr) {
+  if (is_to_self()) {
     return {.way = PlacementWay::SameProcess};
   }
-  if (state() != LaneState::Open) {
+  if (placement == nullptr || state() != LaneState::Open) {
     return {.way = PlacementWay::NotGranted};
   }
   Out& requests = out(hca::Flow::Request);

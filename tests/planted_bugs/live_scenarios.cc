@@ -53,6 +53,12 @@ constexpr Duration kUntilAsleep = Duration::milliseconds(20);
          wc.status == hca::WcStatus::Success;
 }
 
+/// A program of a host, all of whose messages are packets: what these bugs are about.
+[[nodiscard]] host::ProcessOptions with_packets(host::ProcessOptions options) {
+  options.has_direct_placement = false;
+  return options;
+}
+
 /// A program of each host, with their RC QPs joined.
 struct Two {
   Two() {
@@ -79,8 +85,8 @@ struct Two {
   }
 
   LiveFabric fabric{"pair"};
-  Program a{fabric.on("h1")};
-  Program b{fabric.on("h2")};
+  Program a{with_packets(fabric.on("h1"))};
+  Program b{with_packets(fabric.on("h2"))};
 };
 
 /// A QP pair without acknowledgements, on the lane of the others.
