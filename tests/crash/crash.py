@@ -164,14 +164,14 @@ class Fabric(weft_clients.Fabric):
 class Pair:
     """A two-sided program of perftest or rdma-core: server on h1, client on h2."""
 
-    def __init__(self, fabric, ports, command):
+    def __init__(self, fabric, ports, command, environment=None):
         port = ports.take()
         self.command, self.fabric = [command[0], "-p", str(port), *command[1:]], fabric
         self.before = fabric.packets()
-        self.server = fabric.start("h1", self.command)
+        self.server = fabric.start("h1", self.command, environment)
         listens = weft_clients.wait_until_listening(self.server, port, time.monotonic() + weft_clients.LISTEN_SECONDS)
         require(listens, f"{' '.join(self.command)} does not listen")
-        self.client = fabric.start("h2", [*self.command, weft_clients.address_of("h1")])
+        self.client = fabric.start("h2", [*self.command, weft_clients.address_of("h1")], environment)
         self.sides = {"server": self.server, "client": self.client}
 
     def wait_for_traffic(self):
