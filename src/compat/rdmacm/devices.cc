@@ -83,12 +83,16 @@ class DeviceList {
 /// Closes a device that nobody uses and that the program has no more, so that it can have one that
 /// comes instead.
 void close_if_gone(Device& device) {
-  const std::vector<ibv_device*> there = DeviceList{}.all();
-  if (device.users > 0 || std::ranges::find(there, device.verbs->device) != there.end()) {
+  if (device.users > 0) {
     return;
   }
-  ibv_close_device(device.verbs);
-  std::erase_if(devices[getpid()], [&](const auto& each) { return each.get() == &device; });
+  const int refusal = errno;  // of a call that is undoing what it had begun
+  const std::vector<ibv_device*> there = DeviceList{}.all();
+  if (std::ranges::find(there, device.verbs->device) == there.end()) {
+    ibv_close_device(device.verbs);
+    std::erase_if(devices[getpid()], [&](const auto& each) { return each.get() == &device; });
+  }
+  errno = refusal;
 }
 
 /// Null after refuse().
