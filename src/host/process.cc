@@ -30,7 +30,7 @@ ProcessOptions options_of_environment() {
           .fabric = os::fabric_of_environment(),
           .host = host != nullptr && *host != '\0' ? std::string{host} : host_of_rank(),
           .limits = {},
-          .has_direct_placement = placement == nullptr || placement != std::string_view{"packets"}};
+          .has_direct_placement = placement != nullptr && placement == std::string_view{"direct"}};
 }
 
 Process::Process(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -61,8 +61,8 @@ struct ProcessOptions {
   bool has_direct_placement{true};
 };
 
-/// The options from WEFT_RUN, WEFT_FABRIC, WEFT_HOST and WEFT_PLACEMENT (`packets`: no direct
-/// placement). Without WEFT_HOST, the host is that of the
+/// The options from WEFT_RUN, WEFT_FABRIC, WEFT_HOST and WEFT_PLACEMENT (`direct`, or all are
+/// packets). Without WEFT_HOST, the host is that of the
 /// rank under MPI or Slurm, else h1.
 [[nodiscard]] ProcessOptions options_of_environment();
 

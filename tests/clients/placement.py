@@ -30,7 +30,7 @@ class Placement(unittest.TestCase):
         fabric = weft_clients.Fabric(" ".join(("star 2", *options)), f"placement-{os.getpid()}")
         fabric.__enter__()
         self.addCleanup(fabric.__exit__)
-        self.environment = environment or {}
+        self.environment = {"WEFT_PLACEMENT": "direct", **(environment or {})}
         return fabric
 
     def start(self, fabric, host, command):

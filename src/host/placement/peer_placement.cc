@@ -20,7 +20,7 @@ struct WayText {
 constexpr std::array<WayText, 8> kWays{
     {{"packets", "no WRITE or READ of 4 KiB or more yet"},
      {"placed", "the initiator copies"},
-     {"packets", "WEFT_PLACEMENT=packets"},
+     {"packets", "the program runs without WEFT_PLACEMENT=direct"},
      {"packets", "the fabric is up with --isolate, or the two are in different PID namespaces"},
      {"packets", "the peer is the same process"},
      {"packets", "a capture, a rule of faults, a rate or a delay is on the path"},

@@ -20,7 +20,7 @@ namespace weft::host {
 enum class PlacementWay : std::uint8_t {
   NotTried,       // none was long enough
   Placed,         // by this process's own hand
-  TurnedOff,      // by the user: WEFT_PLACEMENT=packets here
+  TurnedOff,      // by the user: no WEFT_PLACEMENT=direct here
   NotAllowed,     // by the fabric (weft up --isolate), or the two run in different PID namespaces
   SameProcess,    // the peer is this process
   PathIsWatched,  // a capture, a rule of faults, a rate or a delay is on the path
