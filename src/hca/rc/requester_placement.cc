@@ -13,15 +13,21 @@ namespace weft::hca {
 
 /// For a WQE that has no PSNs yet.
 RcRequester::Placed RcRequester::try_to_place(TransmitSink& sink, SendWqe& wqe) {
-  if (!is_oldest() && !planted(PlantedBug::PlacementOvertakesPackets)) {
-    const PacketHeader& request =
-        core_.header(Half::Requester, wire::Opcode::RcRdmaWriteOnly, next_psn_);
-    places_ = has_only_placeable_ && sink.may_place({.request = request,
-                                                     .is_read = wqe.opcode == WrOpcode::RdmaRead,
-                                                     .rkey = wqe.rkey,
-                                                     .address = wqe.remote_address,
-                                                     .length = wqe.length});
-    return places_ ? Placed::Later : Placed::No;
+  const bool is_next = is_oldest() || planted(PlantedBug::PlacementOvertakesPackets);
+  const PacketHeader& request =
+      core_.header(Half::Requester, wire::Opcode::RcRdmaWriteOnly, next_psn_);
+  // Asked before anything is gathered, which would be for nothing where nobody places.
+  places_ = (is_next || has_only_placeable_) &&
+            sink.may_place({.request = request,
+                            .is_read = wqe.opcode == WrOpcode::RdmaRead,
+                            .rkey = wqe.rkey,
+                            .address = wqe.remote_address,
+                            .length = wqe.length});
+  if (!places_ && !(is_next && planted(PlantedBug::RefusedPlacementCompletes))) {
+    return Placed::No;
+  }
+  if (!is_next) {
+    return Placed::Later;
   }
   places_ = place(sink, wqe);
   if (!places_) {
