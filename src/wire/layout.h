@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -112,6 +113,49 @@ constexpr void write_bits(std::byte* bytes, std::size_t at, unsigned width, std:
   }
 }
 
+template <unsigned kWidth>
+concept Whole = kWidth == 8 || kWidth == 16 || kWidth == 32 || kWidth == 64;
+
+/// The integer of so many bits.
+template <unsigned kWidth>
+using Word = std::conditional_t<
+    kWidth == 8, std::uint8_t,
+    std::conditional_t<kWidth == 16, std::uint16_t,
+                       std::conditional_t<kWidth == 32, std::uint32_t, std::uint64_t>>>;
+
+/// To and from the wire's order of octets.
+template <std::integral T>
+[[nodiscard]] constexpr T swap_octets(T value) {
+  return std::endian::native == std::endian::big ? value : std::byteswap(value);
+}
+
+/// As read_bits and write_bits, whose loops cost a header of many fields more than all that is
+/// done with it: a field that fills a machine word, as most do, is one load or store.
+template <unsigned kWidth>
+[[nodiscard]] constexpr std::uint64_t read_field(const std::byte* bytes, std::size_t at) {
+  if constexpr (Whole<kWidth>) {
+    if (at % 8 == 0) {
+      std::array<std::byte, kWidth / 8> octets;
+      std::copy_n(bytes + at / 8, octets.size(), octets.begin());
+      return swap_octets(std::bit_cast<Word<kWidth>>(octets));
+    }
+  }
+  return read_bits(bytes, at, kWidth);
+}
+
+template <unsigned kWidth>
+constexpr void write_field(std::byte* bytes, std::size_t at, std::uint64_t value) {
+  if constexpr (Whole<kWidth>) {
+    if (at % 8 == 0) {
+      const auto octets = std::bit_cast<std::array<std::byte, kWidth / 8>>(
+          swap_octets(static_cast<Word<kWidth>>(value)));
+      std::copy_n(octets.begin(), octets.size(), bytes + at / 8);
+      return;
+    }
+  }
+  write_bits(bytes, at, kWidth, value);
+}
+
 }  // namespace internal
 
 /// A field that is a number of at most 64 bits.
@@ -124,11 +168,11 @@ struct Field {
 
   template <class Struct>
   static constexpr void pack(const Struct& from, std::byte* to, std::size_t at) {
-    internal::write_bits(to, at, kWidth, internal::to_bits(from.*kMember));
+    internal::write_field<kWidth>(to, at, internal::to_bits(from.*kMember));
   }
   template <class Struct>
   static constexpr void unpack(Struct& to, const std::byte* from, std::size_t at) {
-    to.*kMember = internal::from_bits<Type>(internal::read_bits(from, at, kWidth));
+    to.*kMember = internal::from_bits<Type>(internal::read_field<kWidth>(from, at));
   }
   template <class Struct, class Visitor>
   static constexpr void visit(const Struct& from, Visitor& visitor) {
