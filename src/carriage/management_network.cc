@@ -68,7 +68,7 @@ bool ManagementNetwork::run(std::size_t budget, Instant now) {
       queued_bytes_ -= packet.datagram->payload.size();
     }
     carry(packet, now);
-    constexpr std::size_t kCompactionThreshold = 1024;
+    constexpr std::size_t kCompactionThreshold = 64;
     if (head_ >= kCompactionThreshold && head_ * 2 >= queue_.size()) {
       queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(head_));
       head_ = 0;

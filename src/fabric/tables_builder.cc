@@ -51,32 +51,33 @@ std::uint32_t megabits(const std::optional<double>& gigabits) {
   return gigabits ? static_cast<std::uint32_t>(std::lround(*gigabits * 1000)) : 0;
 }
 
-/// Appends sections to an image, each aligned to 8.
+/// Lays sections out behind an image's header, each aligned to 8. Their elements are read by
+/// finish(), which allocates the image once: of large fabrics it has tens of megabytes.
 class ImageWriter {
  public:
-  ImageWriter() : bytes_(sizeof(ImageHeader)) {}
-
   template <class T>
   void section(SectionId id, std::span<const T> elements) {
-    bytes_.resize((bytes_.size() + 7) / 8 * 8);
-    header_.sections[static_cast<std::size_t>(id)] = {bytes_.size(), elements.size()};
-    append(std::as_bytes(elements));
+    const auto index = static_cast<std::size_t>(id);
+    header_.sections[index] = {header_.image_bytes, elements.size()};
+    elements_[index] = std::as_bytes(elements);
+    header_.image_bytes = (header_.image_bytes + elements.size_bytes() + 7) / 8 * 8;
   }
 
-  void append(ByteSpan more) { bytes_.insert(bytes_.end(), more.begin(), more.end()); }
-
-  std::vector<std::byte> finish(std::uint64_t generation, std::uint64_t subnet_prefix) {
-    bytes_.resize((bytes_.size() + 7) / 8 * 8);
+  [[nodiscard]] std::vector<std::byte> finish(std::uint64_t generation,
+                                              std::uint64_t subnet_prefix) {
     header_.generation = generation;
     header_.subnet_prefix = subnet_prefix;
-    header_.image_bytes = bytes_.size();
-    copy_bytes(bytes_, bytes_of(header_));
-    return std::move(bytes_);
+    std::vector<std::byte> image(header_.image_bytes);
+    copy_bytes(image, bytes_of(header_));
+    for (std::size_t i = 0; i < kSectionCount; ++i) {
+      copy_bytes(std::span{image}.subspan(header_.sections[i].offset), elements_[i]);
+    }
+    return image;
   }
 
  private:
-  ImageHeader header_;
-  std::vector<std::byte> bytes_;
+  ImageHeader header_{.image_bytes = sizeof(ImageHeader)};
+  std::array<ByteSpan, kSectionCount> elements_{};
 };
 
 /// P_Key tables; equal ones are stored once, since nearly all ports have the same.
@@ -464,15 +465,17 @@ std::vector<std::byte> TablesBuilder::build(std::uint64_t generation) const {
     gid_owners.insert(gid_owners.end(), gids_[i].size(), PortIndex{static_cast<std::uint32_t>(i)});
   }
 
+  const std::vector<std::uint32_t> gid_order = sorted_by_gid(gids);
+  const std::vector<PortIndex> lid_owners = owners_by_lid(ports);
   ImageWriter image;
   image.section<NodeRecord>(SectionId::Nodes, nodes);
   image.section<HcaRecord>(SectionId::Hcas, hcas_);
   image.section<PortRecord>(SectionId::Ports, ports);
   image.section<Gid>(SectionId::Gids, gids);
   image.section<PortIndex>(SectionId::GidOwners, gid_owners);
-  image.section<std::uint32_t>(SectionId::GidOrder, sorted_by_gid(gids));
+  image.section<std::uint32_t>(SectionId::GidOrder, gid_order);
   image.section<PKey>(SectionId::PKeys, pkeys.pool());
-  image.section<PortIndex>(SectionId::LidOwners, owners_by_lid(ports));
+  image.section<PortIndex>(SectionId::LidOwners, lid_owners);
   image.section<char>(SectionId::Names, names_);
   image.section<std::uint8_t>(SectionId::Forwarding, forwarding);
   image.section<std::uint8_t>(SectionId::Multicast, multicast);

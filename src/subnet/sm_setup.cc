@@ -35,8 +35,13 @@ constexpr std::uint32_t kMulticastPositionShift = 28;  // IBTA vol 1 §14.2.5.12
 Setup::Setup(Subnet& subnet, const SubnetManagerOptions& options, const RoutingGraph& graph,
              const Routing& routing, const MulticastGroups& groups)
     : subnet_(subnet), options_(options), graph_(graph), routing_(routing), groups_(groups) {
+  std::size_t ports = 0;
   for (const SubnetNode& node : subnet.nodes()) {
-    first_port_.push_back(static_cast<std::uint32_t>(reported_.size()));
+    first_port_.push_back(static_cast<std::uint32_t>(ports));
+    ports += node.ports.size();
+  }
+  reported_.reserve(ports);
+  for (const SubnetNode& node : subnet.nodes()) {
     for (const SubnetPort& port : node.ports) {
       reported_.push_back(port.info);
     }
