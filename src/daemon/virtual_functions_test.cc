@@ -150,6 +150,9 @@ TEST(LiveVirtualFunctions, MoveToAnotherHostWithTheirPrograms) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   ASSERT_TRUE(becomes_active(v1));
+  while (v1.events.lid_change == 0 && os::now() < end) {  // after the attributes that it is about
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   EXPECT_EQ(v1.lid(), h3.lid());
   EXPECT_EQ(v1.engine.port(PortNumber{1}).gids, gids);
   EXPECT_EQ(v1.events.lid_change, 1);
