@@ -19,6 +19,8 @@ namespace weft::hca {
 /// Shorter messages are always packets. Policy: a copy costs a system call, 2 us, in which a stream
 /// of packets brings as much.
 inline constexpr std::uint32_t kLeastPlacedBytes = 4'096;
+/// In place of it: no message is placed, and nothing is granted to a peer.
+inline constexpr std::uint32_t kNothingIsPlaced = UINT32_MAX;
 /// The longest part that is moved at once; between two, the grant is looked at again. Policy.
 inline constexpr std::uint32_t kMostPlacedBytes = 1U << 22;
 

@@ -134,7 +134,9 @@ void ControlHandler::handle_shared_object(const uabi::Message& message) {
       [&](const uabi::ObjectRequest& request) { parts_.imports.handle(request); },
       [&](const uabi::ObjectAnswer& answer) { parts_.imports.handle(answer); },
       [&](const uabi::DeviceGone& gone) { parts_.imports.handle(gone); },
-      [&](const uabi::ListObjects& request) { list_objects(parts_.hcas, parts_.daemon, request); },
+      [&](const uabi::ListObjects& request) {
+        list_objects(parts_.hcas, parts_.placements, parts_.daemon, request);
+      },
       [](const auto&) {},
   });
 }

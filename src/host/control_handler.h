@@ -14,6 +14,7 @@
 #include "host/multicast_groups.h"
 #include "host/packet_receiver.h"
 #include "host/packet_sender.h"
+#include "host/placement/placements.h"
 #include "host/port_events.h"
 #include "host/progress_state.h"
 #include "host/tap_set.h"
@@ -38,6 +39,7 @@ class ControlHandler final : public DaemonHandler {
     PortEvents& ports;
     VerbsObjects& objects;
     const HcaSet& hcas;
+    const Placements& placements;
     KeyViolations& key_violations;
     XrcDomains& xrc_domains;
     SharedTargets& shared_targets;

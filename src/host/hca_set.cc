@@ -25,7 +25,7 @@ namespace {
 
 }  // namespace
 
-void HcaSet::open(const FabricMap& map, uabi::ProcessAddress self, const hca::DeviceLimits& limits,
+void HcaSet::open(const FabricMap& map, uabi::ProcessAddress self, const ProcessOptions& options,
                   TimeScale time_scale, const MakeEvents& make_events) {
   map.ask([&](const fabric::TablesView& view) {
     const fabric::NodeRecord& node = view.node(fabric::NodeIndex{self.node});
@@ -34,7 +34,7 @@ void HcaSet::open(const FabricMap& map, uabi::ProcessAddress self, const hca::De
     std::uint32_t port_of_host = 0;
     for (const fabric::HcaRecord& record : view.hcas_of(node)) {
       hca::HcaConfiguration configuration{
-          .limits = limits,
+          .limits = options.limits,
           .lock_policy = LockPolicy::Spin,
           .loss_model = hca::LossModel::Reliable,
           .seed = secret(),
@@ -42,7 +42,9 @@ void HcaSet::open(const FabricMap& map, uabi::ProcessAddress self, const hca::De
           .port_count = static_cast<std::uint8_t>(record.port_count),
           .max_train_bytes = kMaxTrainBytes,
           .time_scale = time_scale,
-          .user_memory = &process_memory()};
+          .user_memory = &process_memory(),
+          .least_placed_bytes =
+              options.has_direct_placement ? hca::kLeastPlacedBytes : hca::kNothingIsPlaced};
       events_.push_back(make_events(count()));
       engines_.push_back(std::make_unique<hca::Hca>(configuration, *events_.back()));
       descriptions_.push_back({.name = std::string{view.name(record)},

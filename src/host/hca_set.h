@@ -25,7 +25,7 @@ class HcaSet {
   HcaSet& operator=(const HcaSet&) = delete;
 
   /// Makes the engines of the HCAs that the tables give the host of `self`. Once.
-  void open(const FabricMap& map, uabi::ProcessAddress self, const hca::DeviceLimits& limits,
+  void open(const FabricMap& map, uabi::ProcessAddress self, const ProcessOptions& options,
             TimeScale time_scale, const MakeEvents& make_events);
 
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(engines_.size()); }

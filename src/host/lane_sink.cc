@@ -55,9 +55,6 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
 
 /// The lane is not held afterwards: a copy takes a while.
 Lane::PlacementPath LaneSink::placement_path(Lane* lane, const hca::PacketHeader& request) {
-  if (!context_->placements.is_on()) {
-    return {.way = PlacementWay::TurnedOff};
-  }
   if (lane == nullptr) {
     return {.way = PlacementWay::NotGranted};
   }

@@ -10,7 +10,6 @@
 #include "host/lane_binder.h"
 #include "host/multicast_sender.h"
 #include "host/path_counters.h"
-#include "host/placement/placements.h"
 #include "host/progress_state.h"
 #include "station/wait_queue.h"
 
@@ -22,7 +21,6 @@ struct SendContext {
   MulticastSender& multicast;
   DelayedDelivery& delivery;
   PathCounters& counters;
-  const Placements& placements;
   ProgressState& progress;
 };
 

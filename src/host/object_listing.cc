@@ -93,13 +93,16 @@ class Rest {
 
 }  // namespace
 
-void list_objects(const HcaSet& hcas, DaemonChannel& daemon, const uabi::ListObjects& request) {
+void list_objects(const HcaSet& hcas, const Placements& placements, DaemonChannel& daemon,
+                  const uabi::ListObjects& request) {
   for (std::uint32_t hca = 0; hca < hcas.count(); ++hca) {
     const Held held = hcas.engine(hca).held_objects();
     Rest::Ways ways;
     hcas.engine(hca).for_each_qp([&](hca::Qp& qp) {
       if (const auto* const qp_state = static_cast<const QpDriverState*>(qp.driver_data)) {
-        ways[qp.number().value()] = qp_state->placement_way.load(std::memory_order_relaxed);
+        ways[qp.number().value()] = placements.is_on()
+                                        ? qp_state->placement_way.load(std::memory_order_relaxed)
+                                        : PlacementWay::TurnedOff;
       }
     });
     for (Rest rest{held, ways}; !rest.is_empty();) {

@@ -62,8 +62,7 @@ struct ProcessOptions {
 };
 
 /// The options from WEFT_RUN, WEFT_FABRIC, WEFT_HOST and WEFT_PLACEMENT (`direct`, or all are
-/// packets). Without WEFT_HOST, the host is that of the
-/// rank under MPI or Slurm, else h1.
+/// packets). Without WEFT_HOST, the host is that of the rank under MPI or Slurm, else h1.
 [[nodiscard]] ProcessOptions options_of_environment();
 
 /// An HCA of this process's host, as in the topology.

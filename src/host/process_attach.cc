@@ -56,7 +56,7 @@ Result<void> Process::Impl::attach(const ProcessOptions& with) {
   if (auto mapped = map_memory(attached->descriptors); !mapped) {
     return mapped;
   }
-  hcas.open(map, welcome.self, options.limits, links.time_scale, [this](std::uint32_t hca) {
+  hcas.open(map, welcome.self, options, links.time_scale, [this](std::uint32_t hca) {
     return std::make_unique<HcaEventRelay>(hca,
                                            HcaEventRelay::Parts{.program = program,
                                                                 .daemon = daemon,

@@ -124,6 +124,19 @@ TEST_F(RcPlacement, IsNotForShortMessagesNorForImmediateData) {
   EXPECT_TRUE(pair_.placed.empty());
 }
 
+TEST(RcPlacementTurnedOff, GrantsAndPlacesNothing) {
+  LoopbackPair pair{
+      {.memory_bytes = 1U << 18, .places = true, .least_placed_bytes = kNothingIsPlaced}
+  };
+  pair.connect();
+  for (int i = 0; i < 3; ++i) {
+    request(pair, {.opcode = WrOpcode::RdmaWrite, .length = kLong});
+    EXPECT_TRUE(pair.run());
+  }
+  EXPECT_TRUE(pair.placed.empty());
+  EXPECT_EQ(pair.b().events.epochs_asked, 0U) << "what a stream of packets need not pay for";
+}
+
 TEST_F(RcPlacement, DoesNotOvertakeASend) {
   earn();
   receive(b(), 64);

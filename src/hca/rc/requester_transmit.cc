@@ -138,7 +138,7 @@ bool RcRequester::may_start(const SendWqe& wqe) const {
 void RcRequester::begin(SendWqe& wqe) {
   WEFT_DEBUG_ASSERT(cursor_ == next_new_, "nothing new is sent before what has to be sent again");
   const WrTraits traits = kind_of(wqe.opcode).traits;
-  has_only_placeable_ = (has_only_placeable_ || is_oldest()) && is_placeable(wqe);
+  has_only_placeable_ = is_placeable(wqe) && (has_only_placeable_ || is_oldest());
   wqe.first_psn = next_psn_;
   cursor_packet_ = 0;
   ++next_new_;

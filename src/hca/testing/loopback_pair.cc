@@ -81,6 +81,7 @@ LoopbackPair::LoopbackPair(const PairOptions& options) : options_(options) {
     configuration.loss_model = options.loss_model;
     configuration.has_fast_path = options.has_fast_path;
     configuration.seed = 7 + i;
+    configuration.least_placed_bytes = options.least_placed_bytes;
     configuration.user_memory = options.user_memory;
     configuration.time_scale = options.time_scale;
     configuration.limits.max_qp = 64;

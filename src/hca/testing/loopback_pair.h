@@ -26,6 +26,7 @@ class RecordedEvents final : public HcaEvents {
   [[nodiscard]] bool explains_errors() const override { return true; }
   void explain(std::string_view reason) override { reasons.emplace_back(reason); }
   [[nodiscard]] std::optional<std::uint64_t> placement_epoch(Qp& /*qp*/) override {
+    ++epochs_asked;
     return lets_peers_place ? std::optional{granted.epoch()} : std::nullopt;
   }
   void grant_placement(Qp& qp, std::uint64_t epoch, const PlaceableMemory& memory) override {
@@ -46,6 +47,7 @@ class RecordedEvents final : public HcaEvents {
   std::vector<BadKey> bad_keys;
   std::vector<std::string> reasons;
   bool lets_peers_place{};
+  std::size_t epochs_asked{};
   GrantedMemory granted;
 };
 
@@ -108,7 +110,8 @@ struct PairOptions {
   std::uint8_t port_count{1};
   UserMemory* user_memory{};  // of both sides
   bool places{};              // both sides grant and place (hca/placement.h)
-  bool has_fast_path{};       // the wire accepts fast-path packets, and the engines use them
+  std::uint32_t least_placed_bytes{kLeastPlacedBytes};
+  bool has_fast_path{};  // the wire accepts fast-path packets, and the engines use them
 };
 
 /// The LID of a side's port: 1 and 2 for first ports, 17 and 18 for second ports.
