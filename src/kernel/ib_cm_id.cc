@@ -32,7 +32,8 @@ Ended& ended() {
   return made;
 }
 
-thread_local IbCmIdFace* told = nullptr;  // whose handler this thread runs
+thread_local IbCmIdFace* told = nullptr;   // whose handler this thread runs
+thread_local const void* named = nullptr;  // of which listener's request that handler hears
 
 /// Of a request that came: the port where it did.
 [[nodiscard]] cm::PortKey port_of(const cm::CmEvent& event) {
@@ -46,7 +47,7 @@ thread_local IbCmIdFace* told = nullptr;  // whose handler this thread runs
 }  // namespace
 
 IbCmIdFace::IbCmIdFace(IbCmService& service, ib_cm_handler handler, void* context)
-    : service_(service) {
+    : service_(service), calls_(service.environment()) {
   note_made(&face_);
   face_.cm_handler = handler;
   face_.context = context;
@@ -59,6 +60,15 @@ void IbCmIdFace::show_state(const cm::ConnectionManager& manager) {
   }
 }
 
+std::shared_ptr<void> IbCmIdFace::hold_for_request() {
+  requests_->fetch_add(1, std::memory_order_relaxed);
+  return {requests_.get(), [requests = requests_, &service = service_](void*) {
+            requests->fetch_sub(1, std::memory_order_release);
+            service.environment().notify();
+          }};
+}
+
+/// The port calls no handler itself: one that blocks would hold up all that comes there.
 cm::Handled IbCmIdFace::handle(cm::CmId id, const cm::CmEvent& event, Instant /*now*/) {
   IbCmIdFace* target = this;
   if (id != id_) {  // a request: its identifier is new
@@ -75,9 +85,15 @@ cm::Handled IbCmIdFace::handle(cm::CmId id, const cm::CmEvent& event, Instant /*
   core::MadPort* const port = service_.find(port_of(event));
   ib_device* const device = port != nullptr ? face_of(port->device()) : nullptr;
   const PortNumber number = port != nullptr ? port->number() : PortNumber{};
-  service_.defer(*target, [this, target, event, state, device, number] {
+  std::shared_ptr<void> hold = target != this ? hold_for_request() : nullptr;
+  auto call = [this, target, event, state, device, number, hold = std::move(hold)]() mutable {
+    const void* const before = std::exchange(named, hold.get());
     target->tell(event, state, face_, device, number);
-  });
+    named = before;
+    hold.reset();
+  };
+  service_.defer(
+      *target, [target, call = std::move(call)]() mutable { target->calls_.add(std::move(call)); });
   return cm::Handled::Keep;
 }
 
@@ -114,7 +130,10 @@ void IbCmIdFace::destroy(IbCmIdFace& face, const Call& call) {
   }
   std::unique_ptr<IbCmIdFace> gone{&face};
   face.end();
-  face.service_.environment().wait_until([&] { return !face.is_busy(); }, Instant::never());
+  const unsigned own = named == face.requests_.get() ? 1 : 0;  // the handler that calls this
+  face.service_.environment().wait_until(
+      [&] { return !face.is_busy() && face.requests_->load(std::memory_order_acquire) == own; },
+      Instant::never());
   note_destroyed(&face.face_, "CM id", 0, call);  // until now its handler might use it
 }
 

@@ -6,14 +6,16 @@
 #include <memory>
 
 #include "cm/connection_manager.h"
+#include "core/call_queue.h"
 #include "core/mad/mad_port.h"
 #include "kernel/freed_objects.h"
 #include "kernel/ib_cm_service.h"
 
 namespace weft::kernel {
 
-/// An identifier of the IB CM with its face, which is what the names are about. Freed when it is
-/// destroyed and its last event has been told.
+/// An identifier of the IB CM with its face, which is what the names are about. Its handler hears
+/// one event at a time, in order; handlers of different identifiers block nobody else. Freed when
+/// it is destroyed and its last event has been told.
 class IbCmIdFace final : public cm::CmObserver, private core::MadUser {
  public:
   IbCmIdFace(IbCmService& service, ib_cm_handler handler, void* context);
@@ -26,7 +28,7 @@ class IbCmIdFace final : public cm::CmObserver, private core::MadUser {
   [[nodiscard]] IbCmService& service() { return service_; }
   [[nodiscard]] cm::CmId id() const { return id_; }
   void set_id(cm::CmId id) { id_ = id; }
-  [[nodiscard]] bool is_busy() const { return has_calls(); }
+  [[nodiscard]] bool is_busy() const { return has_calls() || !calls_.is_idle(); }
 
   /// Calls `function(manager, now)` with the ports locked; what C sees of the state follows.
   template <class Function>
@@ -49,6 +51,9 @@ class IbCmIdFace final : public cm::CmObserver, private core::MadUser {
   void show_state(const cm::ConnectionManager& manager);
   void tell(const cm::CmEvent& event, cm::State state, ib_cm_id& listener, ib_device* device,
             PortNumber port);
+  /// Of a listener, which lives as long as the result: a request names it that another identifier's
+  /// handler has yet to hear of.
+  [[nodiscard]] std::shared_ptr<void> hold_for_request();
   void end();
 
   IbCmService& service_;
@@ -56,6 +61,9 @@ class IbCmIdFace final : public cm::CmObserver, private core::MadUser {
   cm::CmId id_{};
   std::atomic<bool> has_ended_{};
   bool ends_after_handler_{};
+  /// Requests that name it, and are told to handlers of other identifiers.
+  const std::shared_ptr<std::atomic<unsigned>> requests_{std::make_shared<std::atomic<unsigned>>()};
+  core::CallQueue calls_;
 };
 
 }  // namespace weft::kernel

@@ -163,13 +163,19 @@ class Functions(namespaces.Account):
         self.rping("v1", "h2")
 
     def test_killed_programs_of_a_function_disturb_nobody(self):
-        """Part of T-SRI-6."""
+        """T-SRI-6 but for the alias GUID, which the function keeps for its next program."""
         self.functions_up()
-        children = self.begin_rping("v2", "h2")[:1]
+        children = self.begin_rping("v2", "h2")
         port = str(self.free.take())
-        victim = self.begin_server("v1", port, "rping", "-s", "-a", ADDRESS["v1"], "-p", port)
-        os.killpg(victim.pid, signal.SIGKILL)
-        victim.wait(SECONDS)
+        victims = [self.begin_server("v1", port, "rping", "-s", "-a", ADDRESS["v1"], "-p", port),
+                   self.begin("v1", "mckey", "-m", str(GROUP), "-b", ADDRESS["v1"], "-C", "5")]
+        self.assertTrue(namespaces.eventually(lambda: len(self.members(GROUP)) == 1))
+        self.assertTrue(self.ids_of("v1"))
+        for victim in victims:
+            os.killpg(victim.pid, signal.SIGKILL)
+            victim.wait(SECONDS)
+        self.assertTrue(namespaces.eventually(lambda: not self.members(GROUP)))
+        self.assertTrue(namespaces.eventually(lambda: not self.ids_of("v1")))
         for child in children:
             self.end_well(child)
         self.rping("v1", "h2")

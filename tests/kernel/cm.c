@@ -49,13 +49,13 @@ static struct sa_path_rec path_to_first(void) {
   return path;
 }
 
-static int request(struct ib_cm_id* id, struct ib_qp* qp, char* data) {
+static int request_service(struct ib_cm_id* id, struct ib_qp* qp, u64 service, char* data) {
   struct sa_path_rec path = path_to_first();
   struct ib_cm_req_param param;
   memset(&param, 0, sizeof(param));
   param.qp = qp;
   param.primary_path = &path;
-  param.service_id = SERVICE;
+  param.service_id = service;
   param.private_data = data;
   param.private_data_len = (u8)strlen(data);
   param.responder_resources = 3;
@@ -67,6 +67,10 @@ static int request(struct ib_cm_id* id, struct ib_qp* qp, char* data) {
   param.max_cm_retries = 5;
   param.starting_psn = 0x123;
   return ib_send_cm_req(id, &param);
+}
+
+static int request(struct ib_cm_id* id, struct ib_qp* qp, char* data) {
+  return request_service(id, qp, SERVICE, data);
 }
 
 #define REPLY_PSN 0x456
@@ -307,6 +311,70 @@ int check_shared_listener(void) {
   CHECK(log.event.param.rej_rcvd.reason == IB_CM_REJ_INVALID_SERVICE_ID);
   CHECK(ib_destroy_cm_id(client) == 0);
   return close_end(&end);
+}
+
+/* Of two listeners' handlers that block, while a third identifier's events go on. */
+static struct ib_cm_id* blocked[2];
+static int blocked_now;
+static int blocked_at_most;
+static int went_on; /* 0, or the line where the third connection did not */
+
+static int connect_third(void) {
+  struct connection made;
+  int failed = open_connection(&made);
+  if (!failed) {
+    failed = establish(&made);
+  }
+  return failed ? failed : close_connection(&made);
+}
+
+static int take_and_block(struct ib_cm_id* id, struct ib_cm_event* event) {
+  int rounds;
+  if (event->event != IB_CM_REQ_RECEIVED) {
+    return 0;
+  }
+  blocked[blocked_now++] = id;
+  for (rounds = 0; blocked_now == 1 && blocked_at_most < 2 && rounds < 5; rounds++) {
+    let_world_run();
+  }
+  if (blocked_now == 2) {
+    blocked_at_most = 2;
+    went_on = connect_third();
+  }
+  blocked_now--;
+  return 0;
+}
+
+int check_blocked_handlers(void) {
+  struct log log[2];
+  struct end end[2];
+  struct ib_cm_id *listener[2], *client[2];
+  unsigned i;
+  memset(log, 0, sizeof(log));
+  memset(blocked, 0, sizeof(blocked));
+  blocked_now = blocked_at_most = 0;
+  went_on = -1;
+  for (i = 0; i < 2; i++) {
+    CHECK(open_end(&end[i], devices[1], 0) == 0);
+    listener[i] = ib_create_cm_id(take_and_block, NULL);
+    client[i] = ib_create_cm_id(take, &log[i]);
+    CHECK(!IS_ERR(listener[i]) && !IS_ERR(client[i]));
+    CHECK(ib_cm_listen(listener[i], SERVICE + 1 + i) == 0);
+    CHECK(request_service(client[i], end[i].qp, SERVICE + 1 + i, "x") == 0);
+  }
+  let_world_run();
+  CHECK(blocked_at_most == 2 && blocked_now == 0); /* both were, at a time */
+  if (went_on) {
+    return went_on;
+  }
+  for (i = 0; i < 2; i++) { /* and are of use afterwards */
+    CHECK(ib_send_cm_rej(blocked[i], IB_CM_REJ_CONSUMER_DEFINED, NULL, 0, "x", 1) == 0);
+    let_world_run();
+    CHECK(log[i].last == IB_CM_REJ_RECEIVED);
+    CHECK(ib_destroy_cm_id(client[i]) == 0 && ib_destroy_cm_id(blocked[i]) == 0);
+    CHECK(ib_destroy_cm_id(listener[i]) == 0 && close_end(&end[i]) == 0);
+  }
+  return 0;
 }
 
 static int rejected;

@@ -43,6 +43,10 @@ TEST_F(KernelApi, ConnectsByTheIbCm) {
 TEST_F(KernelApi, TellsWhyAConnectionWasRejected) { EXPECT_EQ(check_rejection(), 0); }
 TEST_F(KernelApi, ResolvesServiceIds) { EXPECT_EQ(check_service_resolution(), 0); }
 TEST_F(KernelApi, SharesListeners) { EXPECT_EQ(check_shared_listener(), 0); }
+/// T-CM-13
+TEST_F(KernelApi, GoesOnWhileHandlersOfTwoListenersBlock) {
+  EXPECT_EQ(check_blocked_handlers(), 0);
+}
 TEST_F(KernelApi, EndsConnectionsFromInsideTheirHandlers) {
   EXPECT_EQ(check_ends_in_handlers(), 0);
 }

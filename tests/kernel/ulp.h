@@ -77,6 +77,7 @@ int check_connection(void);
 int check_rejection(void);
 int check_service_resolution(void);
 int check_shared_listener(void);
+int check_blocked_handlers(void);
 int check_ends_in_handlers(void);
 
 #ifdef __cplusplus
