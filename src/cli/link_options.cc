@@ -22,8 +22,8 @@ void add_management_options(CLI::App& command, const std::shared_ptr<LinkOptions
       "opensm`");
   command.add_flag_callback(
       "--isolate", [options] { options->is_isolating = true; },
-      "Programs reach each other's memory by packets only, even with WEFT_PLACEMENT=direct in "
-      "their environment");
+      "Programs reach each other's memory by packets only, whatever WEFT_PLACEMENT says in their "
+      "environment");
   command.add_flag_callback(
       "--ibsim", [options] { options->ibsim = ibsim_socket_name(); },
       "Be what ibsim is to programs preloaded with libumad2sim.so; as there, IBSIM_SOCKNAME names "

@@ -44,7 +44,8 @@ struct HcaConfiguration {
   TimeScale time_scale{};                 ///< scales the retry and RNR timers
   UserMemory* user_memory{};  ///< must outlive the HCA; null: all pages are always present
   bool has_fast_path{true};   ///< false: engines never use TransmitSink::send_fast
-  std::uint32_t least_placed_bytes{kLeastPlacedBytes};  ///< of messages that may be placed
+  PlacementPolicy placement{PlacementPolicy::Always};
+  std::uint32_t least_placed_bytes{kLeastPlacedBytes};  ///< under PlacementPolicy::Always
 };
 
 /// How to prefetch pages of on-demand regions (ibv_advise_mr).

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -12,6 +13,18 @@
 
 namespace weft::hca {
 namespace {
+
+[[nodiscard]] std::uint32_t least_placed_bytes(const HcaConfiguration& configuration) {
+  switch (configuration.placement) {
+    case PlacementPolicy::Never:
+      return std::numeric_limits<std::uint32_t>::max();  // no message has so many
+    case PlacementPolicy::WhereQuicker:
+      return 1;
+    case PlacementPolicy::Always:
+      break;
+  }
+  return configuration.least_placed_bytes;
+}
 
 Result<void> refuse_if_full(std::size_t count, std::uint32_t limit, std::string_view what) {
   if (count >= limit) {
@@ -410,7 +423,8 @@ Result<Qp*> Hca::create_qp(const QpInit& asked) {
                                        state_->memory, state_->events);
   core->time_scale = state_->configuration.time_scale;
   core->has_fast_path = state_->configuration.has_fast_path;
-  core->least_placed_bytes = state_->configuration.least_placed_bytes;
+  core->placement = state_->configuration.placement;
+  core->least_placed_bytes = least_placed_bytes(state_->configuration);
   core->xrcd = init->xrcd;
   core->xrc_srqs = &state_->xrc_srqs;
   core->proxy_for = init->proxy_for;

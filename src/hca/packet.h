@@ -7,6 +7,7 @@
 #include "base/identifiers.h"
 #include "base/keys.h"
 #include "base/serial.h"
+#include "base/time.h"
 #include "wire/aeth.h"
 #include "wire/atomic_ack_eth.h"
 #include "wire/atomic_eth.h"
@@ -125,6 +126,8 @@ class TransmitSink {
   /// Moves the bytes. False if that is not allowed or failed: what was moved is moved again, by
   /// packets.
   [[nodiscard]] virtual bool place(const Placement& /*part*/) { return false; }
+  /// The time after place(), of a message that was begun at `start`.
+  [[nodiscard]] virtual Instant time_after(Instant start) const { return start; }
 
   /// Sends a request of a connected QP to the destination in `header`, which is not its peer.
   [[nodiscard]] virtual bool send_to_proxy(const PacketHeader& header,

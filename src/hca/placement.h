@@ -16,11 +16,16 @@
 /// that check could change.
 namespace weft::hca {
 
-/// Shorter messages are always packets. Policy: a copy costs a system call, 2 us, in which a stream
-/// of packets brings as much.
+enum class PlacementPolicy : std::uint8_t {
+  Never,         ///< nothing is placed, and nothing granted to a peer
+  WhereQuicker,  ///< what is alone in its send queue, where packets are slow
+                 ///< (rc/placement_choice.h)
+  Always,        ///< whatever is long enough
+};
+
+/// Under PlacementPolicy::Always, shorter messages are packets. Policy: a copy costs a system call,
+/// 2 us, in which a stream of packets brings as much.
 inline constexpr std::uint32_t kLeastPlacedBytes = 4'096;
-/// In place of it: no message is placed, and nothing is granted to a peer.
-inline constexpr std::uint32_t kNothingIsPlaced = UINT32_MAX;
 /// The longest part that is moved at once; between two, the grant is looked at again. Policy.
 inline constexpr std::uint32_t kMostPlacedBytes = 1U << 22;
 

@@ -93,8 +93,9 @@ class QpCore {
   class Transport* transport{};  ///< notified of state changes
   TimeScale time_scale;          ///< scales the retry and RNR timers
   bool has_fast_path{true};
-  std::uint32_t least_placed_bytes{kLeastPlacedBytes};
-  XrcDomain* xrcd{};  ///< null unless this is an XRC target
+  PlacementPolicy placement{PlacementPolicy::Always};
+  std::uint32_t least_placed_bytes{kLeastPlacedBytes};  ///< of messages that may be placed
+  XrcDomain* xrcd{};                                    ///< null unless this is an XRC target
   const XrcSrqTable* xrc_srqs{};
   std::optional<XrcProxyFor> proxy_for{};  ///< set for a proxy QP
   Qpn external_number{number};             ///< in packets: DETH.SrcQP and BTH.DestQP

@@ -17,8 +17,8 @@ namespace {
 }  // namespace
 
 std::optional<std::uint64_t> HcaEventRelay::placement_epoch(hca::Qp& qp) {
-  const PeerPlacement* const peer = placement_of(qp);
-  return peer != nullptr ? parts_.placements.epoch(*peer) : std::nullopt;
+  PeerPlacement* const peer = placement_of(qp);
+  return peer != nullptr && peer->take_wish() ? parts_.placements.epoch(*peer) : std::nullopt;
 }
 
 void HcaEventRelay::grant_placement(hca::Qp& qp, std::uint64_t epoch,

@@ -43,8 +43,7 @@ void HcaSet::open(const FabricMap& map, uabi::ProcessAddress self, const Process
           .max_train_bytes = kMaxTrainBytes,
           .time_scale = time_scale,
           .user_memory = &process_memory(),
-          .least_placed_bytes =
-              options.has_direct_placement ? hca::kLeastPlacedBytes : hca::kNothingIsPlaced};
+          .placement = options.placement};
       events_.push_back(make_events(count()));
       engines_.push_back(std::make_unique<hca::Hca>(configuration, *events_.back()));
       descriptions_.push_back({.name = std::string{view.name(record)},

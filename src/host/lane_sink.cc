@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "hca/wire_length.h"
+#include "os/clock.h"
 
 namespace weft::host {
 
@@ -90,6 +91,8 @@ bool LaneSink::place(const hca::Placement& part) {
   }
   return note(way);
 }
+
+Instant LaneSink::time_after(Instant /*start*/) const { return os::now(); }
 
 bool LaneSink::send_to_proxy(const hca::PacketHeader& header, std::span<const ByteSpan> gather) {
   return send_by(lane_of_datagram(header), hca::Flow::Request, header, gather);

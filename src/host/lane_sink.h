@@ -46,6 +46,7 @@ class LaneSink final : public hca::TransmitSink {
   [[nodiscard]] bool send_fast(hca::Flow flow, const hca::SinglePacket& packet) override;
   [[nodiscard]] bool may_place(const hca::PlacementTarget& target) override;
   [[nodiscard]] bool place(const hca::Placement& part) override;
+  [[nodiscard]] Instant time_after(Instant start) const override;
   [[nodiscard]] bool send_to_proxy(const hca::PacketHeader& header,
                                    std::span<const ByteSpan> gather) override;
 

@@ -21,16 +21,23 @@ namespace {
   return "h1";
 }
 
+[[nodiscard]] hca::PlacementPolicy placement_of_environment() {
+  const char* const chosen = std::getenv("WEFT_PLACEMENT");
+  const std::string_view name = chosen != nullptr ? chosen : "auto";
+  return name == "auto"     ? hca::PlacementPolicy::WhereQuicker
+         : name == "direct" ? hca::PlacementPolicy::Always
+                            : hca::PlacementPolicy::Never;
+}
+
 }  // namespace
 
 ProcessOptions options_of_environment() {
   const char* const host = std::getenv("WEFT_HOST");
-  const char* const placement = std::getenv("WEFT_PLACEMENT");
   return {.run = os::run_directory_path(),
           .fabric = os::fabric_of_environment(),
           .host = host != nullptr && *host != '\0' ? std::string{host} : host_of_rank(),
           .limits = {},
-          .has_direct_placement = placement != nullptr && placement == std::string_view{"direct"}};
+          .placement = placement_of_environment()};
 }
 
 Process::Process(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -56,13 +56,14 @@ struct ProcessOptions {
   std::string fabric;  // name of the fabric
   std::string host;    // name of the simulated host, as in the topology
   hca::DeviceLimits limits;
-  /// Peers may place into this process's memory by themselves, and it into theirs, where the fabric
-  /// allows it (docs/ARCHITECTURE.md, decision 18).
-  bool has_direct_placement{true};
+  /// Whether peers place into this process's memory by themselves, and it into theirs, where the
+  /// fabric allows it (docs/ARCHITECTURE.md, decision 18).
+  hca::PlacementPolicy placement{hca::PlacementPolicy::Always};
 };
 
-/// The options from WEFT_RUN, WEFT_FABRIC, WEFT_HOST and WEFT_PLACEMENT (`direct`, or all are
-/// packets). Without WEFT_HOST, the host is that of the rank under MPI or Slurm, else h1.
+/// The options from WEFT_RUN, WEFT_FABRIC, WEFT_HOST and WEFT_PLACEMENT (`auto`, as without
+/// it, `direct`, or all are packets). Without WEFT_HOST, the host is that of the rank under MPI or
+/// Slurm, else h1.
 [[nodiscard]] ProcessOptions options_of_environment();
 
 /// An HCA of this process's host, as in the topology.

@@ -71,7 +71,7 @@ Result<void> Process::Impl::attach(const ProcessOptions& with) {
   if (!own_memory) {
     return std::unexpected(own_memory.error());
   }
-  placements.turn_on(options.has_direct_placement);
+  placements.turn_on(options.placement != hca::PlacementPolicy::Never);
   lanes.open(welcome.self, std::move(*own_memory));
   return daemon.hear_initial_state();
 }

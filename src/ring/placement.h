@@ -13,7 +13,8 @@ namespace weft::ring {
 inline constexpr std::size_t kPlacementClaims = 8;
 
 /// What the owner of memory shares with one peer that places into it by itself
-/// (docs/ARCHITECTURE.md, decision 18). The owner writes `epoch`; the peer writes the claims.
+/// (docs/ARCHITECTURE.md, decision 18). The owner writes `epoch`; the peer writes the claims, and
+/// sets `wish` when it misses a grant, so that a peer that never places costs the owner one look.
 ///
 /// The protocol, and why nobody writes after a withdrawal: the peer sets a claim, makes a full
 /// fence, then reads `epoch`, and copies only if that is still the grant's; the owner adds one to
@@ -32,7 +33,11 @@ struct PlacementWords {
   struct alignas(64) Claim {
     std::atomic<std::uint32_t> thread{};  ///< 0: none; else the peer's thread, as the kernel's
   };
+  struct alignas(64) Wish {
+    std::atomic<std::uint32_t> is_set{};
+  };
   Epoch epoch;
+  Wish wish;
   std::array<Claim, kPlacementClaims> claims;
 };
 

@@ -113,6 +113,8 @@ class Process final : public hca::HcaEvents {
                                              DurableMemory& memory) {
     hca::HcaConfiguration configuration;
     configuration.user_memory = &memory;
+    configuration.placement =
+        seed % 2 == 0 ? hca::PlacementPolicy::Always : hca::PlacementPolicy::WhereQuicker;
     configuration.least_placed_bytes = 1'024;  // messages are short here
     configuration.seed = seed ^ lid.value() ^ std::uint64_t{id.slot} << 32;
     configuration.limits.max_qp = 16;

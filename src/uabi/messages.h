@@ -33,7 +33,7 @@
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 16;
+inline constexpr std::uint32_t kVersion = 17;
 
 /// Limits; policy, not from the specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;

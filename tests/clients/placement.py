@@ -128,6 +128,12 @@ class Placement(unittest.TestCase):
         self.start_pair(fabric, "ib_write_bw", "-D", "60", "-s", str(LENGTH))
         self.wait_for_way(fabric, "packets", "WEFT_PLACEMENT")
 
+    def test_auto_places_short_messages_to_a_peer_that_is_slow_to_look(self):
+        """Both spin on one CPU, so that a packet waits until the target's thread gets it."""
+        fabric = self.fabric(environment={"WEFT_PLACEMENT": "auto"})
+        self.start_pair(fabric, "taskset", "-c", "0", "ib_write_lat", "-D", "60", "-s", "8")
+        self.wait_for_way(fabric, PLACED)
+
     def test_kills_and_stops_hold_nobody_up(self):
         """The client copies without a pause, so that it is mostly inside a copy when it is stopped or killed; and the server when that goes."""
         fabric = self.fabric()

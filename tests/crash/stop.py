@@ -15,7 +15,7 @@ import crash
 import weft_clients
 
 RUNS = (["ib_write_bw", "-n", "100000", "-s", "65536"], ["ib_write_lat", "-f", "1", "-D"])  # -D ends by the clock, whatever else runs
-DIRECT = {"WEFT_PLACEMENT": "direct"}
+PACKETS, DIRECT = {"WEFT_PLACEMENT": "packets"}, {"WEFT_PLACEMENT": "direct"}
 PLACED = ["ib_write_bw", "-n", "1000000", "-s", "65536"]  # for longer than the stop, at 10 GB/s
 COMPLETE_SECONDS = 60   # policy: seconds on a quiet machine
 
@@ -51,7 +51,7 @@ def test(arguments):
     with crash.Fabric() as fabric:
         for run, side in cases:
             # A counted retry would send the window again; acknowledgements that were due may still go.
-            what, sent = stop_one(fabric, ports, run, side, seconds, None)
+            what, sent = stop_one(fabric, ports, run, side, seconds, PACKETS)
             crash.require(max(sent.values()) <= 64, f"{what}: packets were sent meanwhile: {sent}")
         what, sent = stop_one(fabric, ports, PLACED, "server", seconds, DIRECT)
         crash.require(sent["h2"] > 64, f"{what}: WRITEs that are placed waited for it: {sent}")

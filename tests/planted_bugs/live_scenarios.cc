@@ -55,7 +55,7 @@ constexpr Duration kUntilAsleep = Duration::milliseconds(20);
 
 /// A program of a host, all of whose messages are packets: what these bugs are about.
 [[nodiscard]] host::ProcessOptions with_packets(host::ProcessOptions options) {
-  options.has_direct_placement = false;
+  options.placement = hca::PlacementPolicy::Never;
   return options;
 }
 

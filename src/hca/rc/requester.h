@@ -10,6 +10,7 @@
 #include "hca/placement.h"
 #include "hca/qp_core.h"
 #include "hca/rc/credits.h"
+#include "hca/rc/placement_choice.h"
 
 namespace weft::hca {
 
@@ -64,7 +65,7 @@ class RcRequester {
   [[nodiscard]] bool may_transmit() const;
   Step transmit_one(TransmitSink& sink, Instant now);
   [[nodiscard]] bool may_start(const SendWqe& wqe) const;
-  void begin(SendWqe& wqe);
+  void begin(SendWqe& wqe, Instant now);
   /// The part of a message that one packet or train carries.
   struct Part {
     std::uint32_t packets{};
@@ -90,12 +91,22 @@ class RcRequester {
   }
   /// Nothing before the WQE at the cursor is under way.
   [[nodiscard]] bool is_oldest() const { return core_.send_queue.head() == cursor_; }
+  /// False under PlacementPolicy::WhereQuicker for what is quicker as packets.
+  [[nodiscard]] bool is_worth_placing(Instant now) {
+    return core_.placement == PlacementPolicy::Always || (is_oldest() && choice_.places(now));
+  }
+  void time_packets(const SendWqe& wqe, Instant now);
+  void end_timing(Instant now) {
+    if (choice_.is_timing()) [[unlikely]] {
+      choice_.end_timing(now);
+    }
+  }
   /// It will be placed once what is under way, all of which could be placed, is acknowledged.
   [[nodiscard]] bool waits_to_place(const SendWqe& wqe) const {
     return places_ && has_only_placeable_ && !is_oldest() && is_placeable(wqe);
   }
   enum class Placed : std::uint8_t { Yes, Later, No };
-  [[gnu::noinline]] Placed try_to_place(TransmitSink& sink, SendWqe& wqe);
+  [[gnu::noinline]] Placed try_to_place(TransmitSink& sink, SendWqe& wqe, Instant now);
   [[nodiscard]] bool place(TransmitSink& sink, SendWqe& wqe);
 
   [[nodiscard]] std::uint32_t outstanding_packets() const {
@@ -104,7 +115,7 @@ class RcRequester {
 
   // Responses (requester_receive.cc).
   bool acknowledge_before(Psn psn);
-  [[nodiscard]] bool finish_only_message(Psn psn);
+  [[nodiscard]] bool finish_only_message(Psn psn, Instant now);
   void handle_acknowledge(const Packet& packet, Instant now);
   [[gnu::noinline]] void handle_read_response(const Packet& packet, Instant now);
   [[gnu::noinline]] void handle_atomic_response(const Packet& packet, Instant now);
@@ -139,8 +150,10 @@ class RcRequester {
   bool stalled_{};  ///< a WQE failed locally and waits until it is the oldest
   bool rewound_{};  ///< retrying since the last progress, so another sequence error adds nothing
   bool drained_reported_{};
-  bool places_{};              ///< the newest attempt found the peer's memory open
-  bool has_only_placeable_{};  ///< no WQE that has PSNs and is not done had to be packets
+  bool places_{};  ///< the newest attempt found the peer's memory open
+  PlacementChoice choice_;
+  bool has_only_placeable_{};  ///< no WQE that has PSNs and is not done had to be packets;
+                               ///< under PlacementPolicy::WhereQuicker false
   Instant retry_at_{Instant::never()};
   Instant rnr_until_{Instant::never()};
 };

@@ -12,7 +12,7 @@
 namespace weft::hca {
 
 /// For a WQE that has no PSNs yet.
-RcRequester::Placed RcRequester::try_to_place(TransmitSink& sink, SendWqe& wqe) {
+RcRequester::Placed RcRequester::try_to_place(TransmitSink& sink, SendWqe& wqe, Instant now) {
   const bool is_next = is_oldest() || planted(PlantedBug::PlacementOvertakesPackets);
   const PacketHeader& request =
       core_.header(Half::Requester, wire::Opcode::RcRdmaWriteOnly, next_psn_);
@@ -33,6 +33,7 @@ RcRequester::Placed RcRequester::try_to_place(TransmitSink& sink, SendWqe& wqe) 
   if (!places_) {
     return Placed::No;
   }
+  choice_.count_placed(now, sink.time_after(now));
   if (planted(PlantedBug::PlacementTakesPsns)) {
     next_psn_ = unacknowledged_ = next_psn_ + core_.packets(wqe.length);
   }
@@ -44,6 +45,15 @@ RcRequester::Placed RcRequester::try_to_place(TransmitSink& sink, SendWqe& wqe) 
   advance_cursor();
   finish_in_order();
   return Placed::Yes;
+}
+
+/// Called for each message that starts as packets.
+void RcRequester::time_packets(const SendWqe& wqe, Instant now) {
+  if (is_oldest() && is_placeable(wqe)) {
+    choice_.begin_timing(now, wqe.length, wqe.opcode == WrOpcode::RdmaRead);
+  } else {
+    choice_.stop_timing();
+  }
 }
 
 /// False if a part of it was refused. That part and those before it are then sent as packets, which

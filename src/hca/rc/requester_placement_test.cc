@@ -126,7 +126,7 @@ TEST_F(RcPlacement, IsNotForShortMessagesNorForImmediateData) {
 
 TEST(RcPlacementTurnedOff, GrantsAndPlacesNothing) {
   LoopbackPair pair{
-      {.memory_bytes = 1U << 18, .places = true, .least_placed_bytes = kNothingIsPlaced}
+      {.memory_bytes = 1U << 18, .places = true, .placement = PlacementPolicy::Never}
   };
   pair.connect();
   for (int i = 0; i < 3; ++i) {
@@ -135,6 +135,66 @@ TEST(RcPlacementTurnedOff, GrantsAndPlacesNothing) {
   }
   EXPECT_TRUE(pair.placed.empty());
   EXPECT_EQ(pair.b().events.epochs_asked, 0U) << "what a stream of packets need not pay for";
+}
+
+/// PlacementPolicy::WhereQuicker, of short messages.
+class RcPlacementWhereQuicker : public ::testing::Test {
+ protected:
+  RcPlacementWhereQuicker() { pair_.connect(); }
+  /// Starts a WRITE, lets time pass until the peer looks, and runs until idle.
+  void write(Duration until_the_peer_looks) {
+    const std::array sges{pair_.a().sge(0, 8)};
+    SendWr wr = signaled(WrOpcode::RdmaWrite, sges);
+    wr.remote_address = pair_.b().address();
+    wr.rkey = pair_.b().region->rkey;
+    ASSERT_TRUE(pair_.post_and_transmit(0, wr));
+    pair_.wait(until_the_peer_looks);
+    EXPECT_TRUE(pair_.run());
+    for (const Wc& wc : pair_.poll(*pair_.a().send_cq)) {
+      EXPECT_EQ(wc.status, WcStatus::Success);
+    }
+  }
+
+  LoopbackPair pair_{
+      {.memory_bytes = 1U << 18, .places = true, .placement = PlacementPolicy::WhereQuicker}
+  };
+};
+
+TEST_F(RcPlacementWhereQuicker, SendsToAPeerThatLooksAtOnce) {
+  for (int i = 0; i < 8; ++i) {
+    write(Duration::nanoseconds(500));
+  }
+  EXPECT_TRUE(pair_.placed.empty());
+}
+
+TEST_F(RcPlacementWhereQuicker, PlacesWhereThePeerIsSlowToLook) {
+  write(Duration::microseconds(20));
+  EXPECT_TRUE(pair_.placed.empty());
+  for (int i = 0; i < 8; ++i) {
+    write(Duration::microseconds(20));
+  }
+  EXPECT_EQ(pair_.placed.size(), 8U);
+}
+
+TEST_F(RcPlacementWhereQuicker, SendsWhatIsNotAlone) {
+  write(Duration::microseconds(20));
+  receive(pair_.b(), 64);
+  request(pair_, {.opcode = WrOpcode::Send, .length = 8});
+  request(pair_, {.opcode = WrOpcode::RdmaWrite, .length = 8});
+  EXPECT_TRUE(pair_.run());
+  EXPECT_TRUE(pair_.placed.empty());
+}
+
+TEST_F(RcPlacementWhereQuicker, SendsStreams) {
+  pair_.copy_takes = Duration::microseconds(1);
+  write(Duration::microseconds(20));
+  for (int i = 0; i < 8; ++i) {
+    request(pair_, {.opcode = WrOpcode::RdmaWrite, .length = 8});
+  }
+  pair_.sent.clear();
+  EXPECT_TRUE(pair_.run());
+  EXPECT_EQ(pair_.placed.size(), 1U) << "the first was alone";
+  EXPECT_GE(pair_.sent.size(), 7U);
 }
 
 TEST_F(RcPlacement, DoesNotOvertakeASend) {

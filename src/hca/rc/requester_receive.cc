@@ -151,6 +151,9 @@ void RcRequester::finish_in_order() {
 /// outstanding.
 void RcRequester::progressed(Instant now) {
   finish_in_order();
+  if (core_.send_queue.head() == next_new_) {
+    end_timing(now);
+  }
   if (is_failing()) {
     return;
   }
@@ -174,7 +177,7 @@ void RcRequester::progressed(Instant now) {
 }
 
 /// Fast path for the acknowledgement of the only outstanding message, in full.
-inline bool RcRequester::finish_only_message(Psn psn) {
+inline bool RcRequester::finish_only_message(Psn psn, Instant now) {
   SendQueue& queue = core_.send_queue;
   if (!core_.has_fast_path || queue.head() + 1 != next_new_ || cursor_ != next_new_) {
     return false;
@@ -185,6 +188,7 @@ inline bool RcRequester::finish_only_message(Psn psn) {
     return false;
   }
   unacknowledged_ = psn + 1;
+  end_timing(now);
   core_.complete_head(WcStatus::Success, wqe.length);
   retries_left_ = core_.attributes.retry_count;
   rnr_retries_left_ = core_.attributes.rnr_retry;
@@ -198,7 +202,7 @@ void RcRequester::handle_acknowledge(const Packet& packet, Instant now) {
   const Psn psn = packet.header.psn;
   switch (aeth.syndrome.kind()) {
     case wire::SyndromeKind::Ack: {
-      if (finish_only_message(psn)) [[likely]] {
+      if (finish_only_message(psn, now)) [[likely]] {
         credits_.take(aeth);
         return;
       }

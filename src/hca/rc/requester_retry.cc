@@ -16,6 +16,7 @@ void RcRequester::start() {
   retries_left_ = core_.attributes.retry_count;
   rnr_retries_left_ = core_.attributes.rnr_retry;
   loss_known_ = rewound_ = stalled_ = drained_reported_ = places_ = false;
+  choice_ = {};
   retry_at_ = rnr_until_ = Instant::never();
 }
 

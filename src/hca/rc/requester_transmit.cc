@@ -85,12 +85,12 @@ bool RcRequester::transmit(TransmitSink& sink, Instant now, unsigned& budget) {
 RcRequester::Step RcRequester::transmit_one(TransmitSink& sink, Instant now) {
   SendWqe& wqe = core_.send_queue.at(cursor_);
   if (cursor_ == next_new_) {
-    if (is_placeable(wqe)) [[unlikely]] {
-      if (const Placed placed = try_to_place(sink, wqe); placed != Placed::No) {
+    if (is_placeable(wqe) && is_worth_placing(now)) [[unlikely]] {
+      if (const Placed placed = try_to_place(sink, wqe, now); placed != Placed::No) {
         return placed == Placed::Yes ? Step::Sent : Step::Nothing;
       }
     }
-    begin(wqe);
+    begin(wqe, now);
   }
   if (wqe.done) {  // nothing of it is missing: a READ that the retry passed over, or a local
                    // operation
@@ -135,10 +135,14 @@ bool RcRequester::may_start(const SendWqe& wqe) const {
 }
 
 /// Assigns PSNs to a WQE, and a sequence number to its message.
-void RcRequester::begin(SendWqe& wqe) {
+void RcRequester::begin(SendWqe& wqe, Instant now) {
   WEFT_DEBUG_ASSERT(cursor_ == next_new_, "nothing new is sent before what has to be sent again");
   const WrTraits traits = kind_of(wqe.opcode).traits;
-  has_only_placeable_ = is_placeable(wqe) && (has_only_placeable_ || is_oldest());
+  if (core_.placement == PlacementPolicy::WhereQuicker) {
+    time_packets(wqe, now);
+  } else {
+    has_only_placeable_ = is_placeable(wqe) && (has_only_placeable_ || is_oldest());
+  }
   wqe.first_psn = next_psn_;
   cursor_packet_ = 0;
   ++next_new_;

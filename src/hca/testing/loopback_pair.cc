@@ -63,6 +63,10 @@ class LoopbackPair::Sink final : public TransmitSink {
     pair_.placed.push_back(traffic_of(part));
     return true;
   }
+  [[nodiscard]] Instant time_after(Instant start) const override {
+    pair_.wait(pair_.copy_takes);
+    return start + pair_.copy_takes;
+  }
 
  private:
   [[nodiscard]] MutableByteSpan memory_of_peer(const PlacementTarget& target) const {
@@ -81,7 +85,7 @@ LoopbackPair::LoopbackPair(const PairOptions& options) : options_(options) {
     configuration.loss_model = options.loss_model;
     configuration.has_fast_path = options.has_fast_path;
     configuration.seed = 7 + i;
-    configuration.least_placed_bytes = options.least_placed_bytes;
+    configuration.placement = options.placement;
     configuration.user_memory = options.user_memory;
     configuration.time_scale = options.time_scale;
     configuration.limits.max_qp = 64;

@@ -110,7 +110,7 @@ struct PairOptions {
   std::uint8_t port_count{1};
   UserMemory* user_memory{};  // of both sides
   bool places{};              // both sides grant and place (hca/placement.h)
-  std::uint32_t least_placed_bytes{kLeastPlacedBytes};
+  PlacementPolicy placement{PlacementPolicy::Always};
   bool has_fast_path{};  // the wire accepts fast-path packets, and the engines use them
 };
 
@@ -149,6 +149,7 @@ class LoopbackPair {
   bool fire_next_timer();
 
   [[nodiscard]] Instant now() const { return now_; }
+  void wait(Duration time) { now_ = now_ + time; }
 
   /// Sees each packet as it enters the wire and may change it; false drops it.
   std::function<bool(InFlightPacket&)> filter;
@@ -158,6 +159,7 @@ class LoopbackPair {
   /// Sees each part that is about to be placed; false refuses it.
   std::function<bool(const Placement&)> may_place;
   std::vector<PlacedTraffic> placed;  // of all parts that were
+  Duration copy_takes;                // each message that is placed
   std::size_t fast_path_count{};      // how many of `sent` took the fast path
 
   std::vector<Wc> poll(CompletionQueue& cq);

@@ -18,9 +18,9 @@ struct WayText {
   std::string_view reason;
 };
 constexpr std::array<WayText, 8> kWays{
-    {{"packets", "no WRITE or READ of 4 KiB or more yet"},
+    {{"packets", "none was long enough or alone, or packets are quicker"},
      {"placed", "the initiator copies"},
-     {"packets", "the program runs without WEFT_PLACEMENT=direct"},
+     {"packets", "the program runs with WEFT_PLACEMENT=packets"},
      {"packets", "the fabric is up with --isolate, or the two are in different PID namespaces"},
      {"packets", "the peer is the same process"},
      {"packets", "a capture, a rule of faults, a rate or a delay is on the path"},
@@ -50,6 +50,15 @@ void PeerPlacement::open(MutableByteSpan memory, unsigned side, pid_t peer) {
   }
   last_peer_.store(peer, std::memory_order_relaxed);
   peer_.store(peer, std::memory_order_release);
+}
+
+bool PeerPlacement::take_wish() {
+  PlacementMemory* const own = own_.load(std::memory_order_acquire);
+  if (own == nullptr || own->words.wish.is_set.load(std::memory_order_acquire) == 0) {
+    return false;
+  }
+  own->words.wish.is_set.store(0, std::memory_order_relaxed);
+  return true;
 }
 
 std::optional<std::uint64_t> PeerPlacement::epoch() const {
@@ -124,7 +133,14 @@ PlacementWay PeerPlacement::find(const hca::PlacementTarget& target, std::uint64
 
 PlacementWay PeerPlacement::find(const hca::PlacementTarget& target, std::uint64_t tables) const {
   PlacementGrant grant;
-  return find(target, tables, grant);
+  const PlacementWay way = find(target, tables, grant);
+  if (way == PlacementWay::NotGranted) {
+    auto& wish = peers_.load(std::memory_order_relaxed)->words.wish.is_set;
+    if (wish.load(std::memory_order_relaxed) == 0) {
+      wish.store(1, std::memory_order_release);
+    }
+  }
+  return way;
 }
 
 /// One that no other thread of this process uses. The bits are this process's alone.

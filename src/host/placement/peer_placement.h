@@ -18,9 +18,9 @@ namespace weft::host {
 
 /// Which way the WRITEs and READs of a QP go, and why.
 enum class PlacementWay : std::uint8_t {
-  NotTried,       // none was long enough
+  NotTried,       // none was worth it
   Placed,         // by this process's own hand
-  TurnedOff,      // by the user: no WEFT_PLACEMENT=direct here
+  TurnedOff,      // by the user: WEFT_PLACEMENT=packets
   NotAllowed,     // by the fabric (weft up --isolate), or the two run in different PID namespaces
   SameProcess,    // the peer is this process
   PathIsWatched,  // a capture, a rule of faults, a rate or a delay is on the path
@@ -44,6 +44,8 @@ class PeerPlacement {
 
   // --- the owner of memory
 
+  /// The peer missed a grant since this was last asked.
+  [[nodiscard]] bool take_wish();
   /// The epoch of grants, if the peer may place.
   [[nodiscard]] std::optional<std::uint64_t> epoch() const;
   /// Puts a grant where the peer finds it.
@@ -54,7 +56,7 @@ class PeerPlacement {
 
   // --- the initiator
 
-  /// Whether the peer has granted it.
+  /// Whether the peer has granted it. If not, the peer learns that it is wished.
   [[nodiscard]] PlacementWay find(const hca::PlacementTarget& target, std::uint64_t tables) const;
   /// Copies, if it has.
   [[nodiscard]] PlacementWay place(const hca::Placement& part, std::uint64_t tables);

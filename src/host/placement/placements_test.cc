@@ -108,6 +108,17 @@ TEST_F(PlacementsOfAPair, WriteWhatIsGranted) {
   EXPECT_TRUE(std::ranges::equal(memory_.subspan(5'000), std::span{data_}.first(5'000)));
 }
 
+TEST_F(PlacementsOfAPair, TellTheOwnerOnceWhatIsMissed) {
+  EXPECT_FALSE(owned_.take_wish());
+  EXPECT_EQ(initiator_.find(target(0, 100), kTables), PlacementWay::NotGranted);
+  EXPECT_EQ(initiator_.find(target(0, 100), kTables), PlacementWay::NotGranted);
+  EXPECT_TRUE(owned_.take_wish());
+  EXPECT_FALSE(owned_.take_wish());
+  grant();
+  EXPECT_EQ(initiator_.find(target(0, 100), kTables), PlacementWay::Placed);
+  EXPECT_FALSE(owned_.take_wish());
+}
+
 TEST_F(PlacementsOfAPair, ReadWhatIsGranted) {
   grant(false);
   std::ranges::copy(data_, memory_.begin());
