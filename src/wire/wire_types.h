@@ -78,6 +78,7 @@
 #include "wire/srp/login.h"
 #include "wire/srp/requests.h"
 #include "wire/srp/responses.h"
+#include "wire/tcp.h"
 #include "wire/udp.h"
 #include "wire/vlan.h"
 #include "wire/xrceth.h"
@@ -102,34 +103,34 @@ struct TypeList {
 
 using AllWireTypes = TypeList<
     Lrh, Grh, Bth, Rdeth, Deth, Xrceth, Feth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth,
-    Ethernet, Vlan, Ipv4, Ipv6, Udp, MadHeader, Mad, SmpLidRouted, SmpDirectedHeader, SmpDirected,
-    NodeInfo, NodeDescription, SwitchInfo, PortInfo, GuidInfo, PKeyTable, SlToVlMappingTable,
-    VlArbitrationEntry, VlArbitrationTable, LinearForwardingTable, RandomForwardingEntry,
-    RandomForwardingTable, MulticastForwardingTable, SmInfo, VendorDiag, LedInfo, PortInfoExtended,
-    ClassPortInfo, Notice, SaNotice, GidNoticeDetails, LinkStateNoticeDetails, PortNoticeDetails,
-    CapabilityNoticeDetails, SystemImageGuidNoticeDetails, BadMKeyNoticeDetails,
-    BadKeyNoticeDetails, SwitchBadPKeyNoticeDetails, InformInfo, PerfMad, PortSamplesControl,
-    PortSamplesResult, PortSamplesResultExtended, PortCounters, PortCountersExtended,
-    PortRcvErrorDetails, PortXmitDiscardDetails, PortDataSl, Rmpp, VendorMad, SaHeader, SaMad,
-    NodeRecord, PortInfoRecord, SlToVlMappingTableRecord, SwitchInfoRecord,
-    LinearForwardingTableRecord, RandomForwardingTableRecord, MulticastForwardingTableRecord,
-    SmInfoRecord, LinkRecord, GuidInfoRecord, ServiceRecord, ServiceAssociationRecord,
-    PKeyTableRecord, PathRecord, VlArbitrationTableRecord, McMemberRecord, TraceRecord,
-    MultiPathRecord, InformInfoRecord, Req, Mra, Rej, Rep, Rtu, Dreq, Drep, Lap, Apr, SidrReq,
-    SidrRep, RdmaCmHeader, IpoibEncapsulation, IpoibHardwareAddress, IpoibArp, NeighborDiscovery,
-    IpoibLinkLayerOption, IwpmMessage, IwpmRequest, VeswInfo, PerVeswPortInfo, VeswPortInfo,
-    MacTableHeader, MacTableEntry, MacListHeader, VeswPortSummaryCounters, VeswPortErrorCounters,
-    VemaMad, VeswPortTrap, VemaNotice, OpaClassPortInfo, TunnelAddressVector, TunnelSendHeader,
-    TunnelReceiveHeader, TunnelSend, TunnelReceive, SrpLoginReq, SrpLoginReqRdmaCm, SrpLoginRsp,
-    SrpLoginRej, SrpILogout, SrpTLogout, SrpTskMgmt, SrpCmd, SrpRsp, SrpResponseData, SrpCredReq,
-    SrpCredRsp, SrpAerReq, SrpAerRsp, SrpDirectDescriptor, SrpIndirectDescriptor,
-    SrpImmediateDescriptor, DevMgtMad, IoUnitInfo, IoControllerProfile, IocServiceEntry,
-    ServiceEntries, SrpBootTable, SrpBootScsiPart, SrpBootSrpPart, SrpBootIbPart,
-    iscsi::BasicHeader, iscsi::AdditionalHeader, iscsi::ScsiCommand, iscsi::ScsiResponse,
-    iscsi::TaskManagementRequest, iscsi::TaskManagementResponse, iscsi::DataOut, iscsi::DataIn,
-    iscsi::R2t, iscsi::AsyncMessage, iscsi::TextRequest, iscsi::TextResponse, iscsi::LoginRequest,
-    iscsi::LoginResponse, iscsi::LogoutRequest, iscsi::LogoutResponse, iscsi::SnackRequest,
-    iscsi::Reject, iscsi::NopOut, iscsi::NopIn, ProtectionTuple, iser::ControlHeader, iser::Hello,
-    iser::HelloReply, iser::PrivateData>;
+    Ethernet, Vlan, Ipv4, Ipv6, Udp, Tcp, MadHeader, Mad, SmpLidRouted, SmpDirectedHeader,
+    SmpDirected, NodeInfo, NodeDescription, SwitchInfo, PortInfo, GuidInfo, PKeyTable,
+    SlToVlMappingTable, VlArbitrationEntry, VlArbitrationTable, LinearForwardingTable,
+    RandomForwardingEntry, RandomForwardingTable, MulticastForwardingTable, SmInfo, VendorDiag,
+    LedInfo, PortInfoExtended, ClassPortInfo, Notice, SaNotice, GidNoticeDetails,
+    LinkStateNoticeDetails, PortNoticeDetails, CapabilityNoticeDetails,
+    SystemImageGuidNoticeDetails, BadMKeyNoticeDetails, BadKeyNoticeDetails,
+    SwitchBadPKeyNoticeDetails, InformInfo, PerfMad, PortSamplesControl, PortSamplesResult,
+    PortSamplesResultExtended, PortCounters, PortCountersExtended, PortRcvErrorDetails,
+    PortXmitDiscardDetails, PortDataSl, Rmpp, VendorMad, SaHeader, SaMad, NodeRecord,
+    PortInfoRecord, SlToVlMappingTableRecord, SwitchInfoRecord, LinearForwardingTableRecord,
+    RandomForwardingTableRecord, MulticastForwardingTableRecord, SmInfoRecord, LinkRecord,
+    GuidInfoRecord, ServiceRecord, ServiceAssociationRecord, PKeyTableRecord, PathRecord,
+    VlArbitrationTableRecord, McMemberRecord, TraceRecord, MultiPathRecord, InformInfoRecord, Req,
+    Mra, Rej, Rep, Rtu, Dreq, Drep, Lap, Apr, SidrReq, SidrRep, RdmaCmHeader, IpoibEncapsulation,
+    IpoibHardwareAddress, IpoibArp, NeighborDiscovery, IpoibLinkLayerOption, IwpmMessage,
+    IwpmRequest, VeswInfo, PerVeswPortInfo, VeswPortInfo, MacTableHeader, MacTableEntry,
+    MacListHeader, VeswPortSummaryCounters, VeswPortErrorCounters, VemaMad, VeswPortTrap,
+    VemaNotice, OpaClassPortInfo, TunnelAddressVector, TunnelSendHeader, TunnelReceiveHeader,
+    TunnelSend, TunnelReceive, SrpLoginReq, SrpLoginReqRdmaCm, SrpLoginRsp, SrpLoginRej, SrpILogout,
+    SrpTLogout, SrpTskMgmt, SrpCmd, SrpRsp, SrpResponseData, SrpCredReq, SrpCredRsp, SrpAerReq,
+    SrpAerRsp, SrpDirectDescriptor, SrpIndirectDescriptor, SrpImmediateDescriptor, DevMgtMad,
+    IoUnitInfo, IoControllerProfile, IocServiceEntry, ServiceEntries, SrpBootTable, SrpBootScsiPart,
+    SrpBootSrpPart, SrpBootIbPart, iscsi::BasicHeader, iscsi::AdditionalHeader, iscsi::ScsiCommand,
+    iscsi::ScsiResponse, iscsi::TaskManagementRequest, iscsi::TaskManagementResponse,
+    iscsi::DataOut, iscsi::DataIn, iscsi::R2t, iscsi::AsyncMessage, iscsi::TextRequest,
+    iscsi::TextResponse, iscsi::LoginRequest, iscsi::LoginResponse, iscsi::LogoutRequest,
+    iscsi::LogoutResponse, iscsi::SnackRequest, iscsi::Reject, iscsi::NopOut, iscsi::NopIn,
+    ProtectionTuple, iser::ControlHeader, iser::Hello, iser::HelloReply, iser::PrivateData>;
 
 }  // namespace weft::wire
