@@ -3,11 +3,16 @@
 
 #include "node/subnet_services.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +20,8 @@
 #include "fabric/topology.h"
 #include "node/testing/managed_fabric.h"
 #include "node/testing/sa_client.h"
+#include "subnet/rate.h"
+#include "verbs/mtu.h"
 #include "wire/mad/inform_info.h"
 #include "wire/mad/mc_member_record.h"
 #include "wire/mad/notice.h"
@@ -72,6 +79,59 @@ TEST_F(SubnetServicesOnAFatTree, TellPathsThatTheFabricWalks) {  // T-SA-1
   const fabric::Path walked = fabric::resolve(*view, fabric.port("h3", 1), path.dlid);
   EXPECT_TRUE(walked.is_delivered());
   EXPECT_EQ(walked.destination, fabric.port("h8", 1));
+}
+
+/// On routes of several levels, over cables of several rates and to ports of several MTUs: what the
+/// subnet manager routed, and what the fabric's own walks there and back find.
+TEST(SubnetServicesOnATorus, TellLevelMtuAndRateOfTheRoute) {  // T-SA-1
+  constexpr std::array kRatesGbps{100.0, 200.0, 100.0, 40.0, 100.0, 100.0, 10.0};
+  constexpr std::array kMtus{verbs::Mtu::Mtu4096, verbs::Mtu::Mtu1024, verbs::Mtu::Mtu2048};
+  fabric::Topology topology = *fabric::generate("torus:5x5");
+  for (std::size_t i = 0; i < topology.links.size(); ++i) {
+    topology.links[i].rate_gbps = kRatesGbps.at(i % kRatesGbps.size());
+  }
+  for (std::size_t i = 2; i < topology.hosts.size(); ++i) {
+    topology.hosts[i].hcas[0].ports[0].max_mtu = kMtus.at(i % kMtus.size());
+  }
+  ManagedFabric fabric{topology};
+  subnet::SubnetManagerOptions options;
+  options.engines = {subnet::RoutingEngine::DeadlockFree};
+  const subnet::SubnetManager& manager = fabric.add_services("h1", options).manager();
+  fabric.settle();
+  const auto image = fabric.builder.build(1);
+  const auto view = fabric::TablesView::open(image);
+  SaClient h2{fabric, "h2"};
+  std::set<ServiceLevel> levels;
+  std::set<verbs::Mtu> mtus;
+  std::set<std::uint32_t> rates;
+  for (std::uint32_t number = 3; number <= 25; ++number) {
+    SCOPED_TRACE(number);
+    const fabric::PortIndex port = fabric.port(fmt::format("h{}", number), 1);
+    const auto answer = h2.ask(
+        MadMethod::Get, SaAttribute::PathRecord,
+        wire::PathRecord{
+            .dgid = Gid{kDefaultGidPrefix, fabric.builder.port(port).guid},
+              .sgid = h2.gid()
+    },
+        kComponent<wire::PathRecord, "DGID"> | kComponent<wire::PathRecord, "SGID">);
+    ASSERT_EQ(answer.status, 0);
+    const auto path = *wire::parse<wire::PathRecord>(answer.data);
+    EXPECT_EQ(path.dlid, fabric.builder.port(port).lid);
+    const auto routed = manager.path(path.slid, path.dlid);
+    ASSERT_TRUE(routed);
+    EXPECT_EQ(path.sl, routed->sl);
+    const fabric::Path there = fabric::resolve(*view, fabric.port("h2", 1), path.dlid);
+    const fabric::Path back = fabric::resolve(*view, port, path.slid);
+    EXPECT_EQ(static_cast<verbs::Mtu>(path.mtu), std::min(there.mtu, back.mtu));
+    EXPECT_EQ(subnet::rate_hundreds_of_mbps(path.rate) * 100,
+              std::min(there.rate_mbps, back.rate_mbps));
+    levels.insert(path.sl);
+    mtus.insert(there.mtu);
+    rates.insert(there.rate_mbps);
+  }
+  EXPECT_GT(levels.size(), 1U);
+  EXPECT_GT(mtus.size(), 1U);
+  EXPECT_GT(rates.size(), 1U);
 }
 
 TEST_F(SubnetServicesOnAFatTree, JoinGroupsWhoseTreesCarry) {

@@ -112,7 +112,7 @@ struct CmrcData : ::testing::Test {
   }
 };
 
-TEST_F(CmrcData, DatagramOfTheMtuIsOnePacket) {  // T-CMRC-4
+TEST_F(CmrcData, DatagramOfTheMtuIsOnePacket) {  // T-CMRC-4, part of T-MI-8
   ASSERT_TRUE(client.connection.write(pattern(kMtu, 2), net.now).has_value());
   carry();
   EXPECT_EQ(payloads_to(1), std::vector<std::size_t>{kMtu});
