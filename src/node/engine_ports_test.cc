@@ -19,6 +19,9 @@
 #include "core/testing/manual_environment.h"
 #include "node/testing/managed_fabric.h"
 #include "node/testing/sa_client.h"
+#include "wire/mad/inform_info.h"
+#include "wire/mad/notice.h"
+#include "wire/mad/notice_details.h"
 #include "wire/mad/port_tables.h"
 #include "wire/mad/sa_table_records.h"
 
@@ -177,6 +180,16 @@ class EnginePortsOfAManagedFabric : public ::testing::Test {
     return found != records.end() ? *found : Record{};
   }
   [[nodiscard]] std::uint64_t traps() const { return services_->manager().counters().traps; }
+  /// Lets SA report every trap to the client on h3.
+  void subscribe() {
+    const wire::InformInfo info{.lid_range_begin = kPermissiveLid,
+                                .is_generic = 1,
+                                .subscribe = 1,
+                                .type = 0xFFFF,
+                                .trap_number = 0xFFFF,
+                                .producer_type = 0xFF'FFFF};
+    EXPECT_EQ(client_->ask(wire::MadMethod::Set, wire::SaAttribute::InformInfo, info).status, 0);
+  }
 
   testing::ManagedFabric fabric_{*fabric::generate_star(3)};
   SubnetServices* services_{};
@@ -195,12 +208,25 @@ TEST_F(EnginePortsOfAManagedFabric, ShowACapabilityThatWasSetInSaAfterOneTrap) {
         .port_info.capability_mask.has(kDeviceManagement);
   };
   EXPECT_FALSE(has_it());
+  subscribe();
+  const Lid h2 = fabric_.builder.port(fabric_.port("h2", 1)).lid;
+  const auto expect_trap_144 = [&](const wire::Notice& notice, bool is_set) {
+    EXPECT_EQ(notice.trap_number, 144);
+    EXPECT_EQ(notice.issuer_lid, h2);
+    const auto details = wire::unpack<wire::CapabilityNoticeDetails>(notice.details);
+    EXPECT_EQ(details.lid, h2);
+    EXPECT_EQ((details.capability_mask & static_cast<std::uint32_t>(kDeviceManagement)) != 0,
+              is_set);
+  };
+  const auto& heard = client_->reports.heard;
   const std::uint64_t before = traps();
   ASSERT_TRUE(core::modify_port(
       device(), kPort, {.set_capabilities = static_cast<std::uint32_t>(kDeviceManagement)}));
   fabric_.settle();
   EXPECT_TRUE(has_it());
   EXPECT_EQ(traps(), before + 1);
+  ASSERT_EQ(heard.size(), 1U);
+  expect_trap_144(heard[0].notice, true);
   EXPECT_NE(core::query_port(device(), kPort)->capability_mask &
                 static_cast<std::uint32_t>(kDeviceManagement),
             0U);
@@ -209,6 +235,8 @@ TEST_F(EnginePortsOfAManagedFabric, ShowACapabilityThatWasSetInSaAfterOneTrap) {
   fabric_.settle();
   EXPECT_FALSE(has_it());
   EXPECT_EQ(traps(), before + 2);
+  ASSERT_EQ(heard.size(), 2U);
+  expect_trap_144(heard[1].notice, false);
 }
 
 // R-PORT-5
