@@ -301,6 +301,41 @@ TEST(AsyncEventOfSrq, ErrorEndsItsUse) {
   EXPECT_TRUE(b.hca.destroy_srq(*b.srq));
 }
 
+/// All are under way when the QP enters SQD, and each is answered by itself.
+TEST(AsyncEventOfQp, DrainedIsToldAfterTheLastAnswer) {  // T-QP-4
+  constexpr std::size_t kRequests = 3;
+  for (const WrOpcode opcode : {WrOpcode::RdmaWrite, WrOpcode::RdmaRead}) {
+    SCOPED_TRACE(static_cast<int>(opcode));
+    LoopbackPair pair;
+    pair.connect();
+    pair.filter = [](InFlightPacket& in_flight_packet) {
+      in_flight_packet.header.ack_request = in_flight_packet.flow == Flow::Request;
+      return true;
+    };
+    for (std::uint64_t i = 0; i < kRequests; ++i) {
+      request(pair, {.opcode = opcode, .wr_id = i});
+    }
+    pair.collect();
+    ASSERT_EQ(pair.wire.size(), kRequests);
+    drain(pair);
+    for (std::size_t i = 0; i < kRequests; ++i) {
+      ASSERT_TRUE(pair.deliver_one());
+      pair.collect();
+    }
+    ASSERT_EQ(pair.wire.size(), kRequests) << "one answer each";
+    std::size_t completed = 0;
+    for (std::size_t i = 1; i <= kRequests; ++i) {
+      EXPECT_EQ(pair.a().events.count(SqDrained), 0U);
+      ASSERT_TRUE(pair.deliver_one());
+      completed += pair.poll(*pair.a().send_cq).size();
+      EXPECT_EQ(completed, i);
+    }
+    EXPECT_EQ(pair.a().events.count(SqDrained), 1U);
+    ASSERT_TRUE(pair.run());
+    EXPECT_EQ(pair.a().events.count(SqDrained), 1U) << "once";
+  }
+}
+
 /// EnableSqdAsyncNotify applies to one transition to SQD, not to later ones.
 TEST(AsyncEventOfQp, DrainedIsToldForTheWayThatAskedForIt) {  // T-QP-4
   for (const QpType type : {QpType::Rc, QpType::Uc, QpType::Ud}) {

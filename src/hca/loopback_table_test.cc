@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "hca/testing/loopback_pair.h"
 #include "hca/testing/work_requests.h"
@@ -24,6 +25,8 @@ using testing::Side;
 enum class Situation : std::uint8_t {
   NoDestination,
   NotReceiving,
+  OtherType,  // UC for RC, RC for UC
+  DatagramType,
   NoReceive,
   BadReceive,
   TooLong,
@@ -44,6 +47,8 @@ using enum WcStatus;
 constexpr auto kRows = std::to_array<Row>({
     {Situation::NoDestination, "NoDestination", RetryExceeded,        std::nullopt,          false, false},
     {Situation::NotReceiving,  "NotReceiving",  RetryExceeded,        std::nullopt,          false, false},
+    {Situation::OtherType,     "OtherType",     RetryExceeded,        std::nullopt,          false, false},
+    {Situation::DatagramType,  "DatagramType",  RetryExceeded,        std::nullopt,          false, false},
     {Situation::NoReceive,     "NoReceive",     RnrRetryExceeded,     std::nullopt,          false, false},
     {Situation::BadReceive,    "BadReceive",    RemoteOperationError, LocalProtectionError,  true,  true },
     {Situation::TooLong,       "TooLong",       RemoteInvalidRequest, LocalLengthError,      true,  true },
@@ -59,6 +64,8 @@ constexpr auto kRows = std::to_array<Row>({
   switch (situation) {
     case Situation::NoDestination:
     case Situation::NotReceiving:
+    case Situation::OtherType:
+    case Situation::DatagramType:
       return true;
     case Situation::NoReceive:
       return takes_receive;
@@ -75,9 +82,43 @@ constexpr auto kRows = std::to_array<Row>({
 
 class LoopbackTable : public ::testing::TestWithParam<std::tuple<QpType, std::size_t>> {};
 
+/// Connects a to a QP of another type in the place of b's, which receives.
+void replace_destination(LoopbackPair& pair, QpType type) {
+  Side& a = pair.a();
+  Side& b = pair.b();
+  ASSERT_TRUE(b.hca.destroy_qp(*std::exchange(b.qp, nullptr)));
+  const auto other = b.hca.create_qp({
+      .type = type,
+      .pd = b.pd,
+      .send_cq = b.send_cq,
+      .recv_cq = b.recv_cq,
+      .capabilities = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}
+  });
+  ASSERT_TRUE(other) << other.error().reason;
+  b.qp = *other;
+  testing::to_state(*a.qp, QpState::Reset);
+  if (type != QpType::Ud) {
+    return pair.connect();
+  }
+  QpAttributes attributes;
+  attributes.state = QpState::Init;
+  attributes.port = PortNumber{1};
+  ASSERT_TRUE(b.qp->modify(attributes, QpAttributeMask{QpAttribute::State} |
+                                           QpAttribute::PKeyIndex | QpAttribute::Port |
+                                           QpAttribute::QKey));
+  testing::to_state(*b.qp, QpState::Rtr);
+  pair.to_init(a);
+  pair.to_rtr(a, b);
+  pair.to_rts(a);
+}
+
 void prepare(LoopbackPair& pair, Situation situation, WrOpcode opcode) {
   Side& b = pair.b();
-  if (situation == Situation::NotReceiving) {
+  if (situation == Situation::OtherType || situation == Situation::DatagramType) {
+    const QpType connected = pair.a().qp->type() == QpType::Rc ? QpType::Uc : QpType::Rc;
+    replace_destination(pair, situation == Situation::DatagramType ? QpType::Ud : connected);
+    receive(b, 64);  // that nothing takes
+  } else if (situation == Situation::NotReceiving) {
     testing::to_state(*b.qp, QpState::Reset);
   } else if (situation == Situation::NoDestination) {
     ASSERT_TRUE(b.hca.destroy_qp(*std::exchange(b.qp, nullptr)));
@@ -146,6 +187,24 @@ INSTANTIATE_TEST_SUITE_P(Table, LoopbackTable,
                          });
 
 class LoopbackOfType : public ::testing::TestWithParam<QpType> {};
+
+/// The row of a requester that enters ERR with an SRQ; UC's, whose request is lost, does not.
+TEST_P(LoopbackOfType, ARequesterInErrorWithAnSrqIsToldThatItsLastReceiveIsReached) {
+  for (const bool has_srq : {false, true}) {
+    SCOPED_TRACE(has_srq);
+    LoopbackPair pair{
+        {.type = GetParam(), .shared_receive_queue = has_srq, .retry_count = 1}
+    };
+    pair.connect();
+    ASSERT_NO_FATAL_FAILURE(prepare(pair, Situation::NoDestination, WrOpcode::Send));
+    request(pair, {});
+    ASSERT_TRUE(pair.run());
+    const bool fails = GetParam() == QpType::Rc;
+    EXPECT_EQ(pair.a().qp->query().state, fails ? QpState::Err : QpState::Rts);
+    EXPECT_EQ(pair.a().events.count(verbs::AsyncEventType::QpLastWqeReached),
+              fails && has_srq ? 1U : 0U);
+  }
+}
 
 /// The row of a LOCAL_INV that fails. The peer is not concerned; the QP that posted it is in error,
 /// as after any request that ends with an error (IBTA vol 1 §10.3.1.1).

@@ -443,9 +443,12 @@ TEST(Rc, FlushesBothQueuesInOrderOnTheWayToError) {  // T-QP-3
     EXPECT_EQ(sends[i].wr_id, i);
     EXPECT_EQ(sends[i].status, WcStatus::WorkRequestFlushed);
     EXPECT_EQ(receives[i].wr_id, 10 + i);
+    EXPECT_EQ(receives[i].status, WcStatus::WorkRequestFlushed);
   }
   post(pair.a(), send(sges, WrOpcode::Send, 9));
   EXPECT_EQ(only_status(pair, *pair.a().send_cq), WcStatus::WorkRequestFlushed);
+  post_receive(pair.a(), 0, 8, 19);
+  EXPECT_EQ(only_status(pair, *pair.a().recv_cq), WcStatus::WorkRequestFlushed);
 }
 
 TEST(Rc, ReportsADrainedSendQueueOnlyWhenAsked) {  // T-QP-4
