@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <utility>
+#include <vector>
 
+#include "core/testing/engine_pair.h"
 #include "core/testing/fake_driver.h"
 #include "core/testing/manual_environment.h"
 
@@ -204,6 +207,67 @@ TEST_F(AhTest, OfAProgramOnEthernetNeedsAMacAddress) {
   ASSERT_TRUE(destroy_ah(**ah));
   ASSERT_TRUE(deallocate_pd(*pd));
   registry_.unregister_device(driver.device());
+}
+
+/// Where it comes to, on a wire that goes by the DLID, and what it has there.
+TEST(AhOfADatagram, LeadsToTheNodeOfItsDlidWithItsClass) {  // T-AH-3
+  using testing::EngineNetwork;
+  testing::EnginePair pair{{.type = verbs::QpType::Ud}};
+  pair.network.add_host(pair.registry);
+  testing::End c;
+  testing::open_end(c, pair.network.host(2).device(), {.type = verbs::QpType::Ud});
+  testing::connect_end(c, EngineNetwork::lid_of(0), pair.a.qp->number());
+  std::vector<EngineNetwork::Flight> flights;
+  pair.network.filter = [&](const EngineNetwork::Flight& flight) {
+    flights.push_back(flight);
+    return true;
+  };
+  const std::array ends{&pair.b, &c};
+  std::array<testing::CountedRequest, 2> receives;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const std::array into{ends.at(i)->sge(0, 128)};
+    ASSERT_TRUE(
+        post_recv(*ends.at(i)->qp, {.wr_id = wr_id_of(receives.at(i).handler), .sges = into}));
+  }
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    SCOPED_TRACE(i);
+    const auto number = static_cast<std::uint8_t>(i);
+    AhAttributes attributes;
+    attributes.address.port = kPort;
+    attributes.address.dlid = EngineNetwork::lid_of(i + 1);
+    attributes.address.sl = ServiceLevel{static_cast<std::uint8_t>(3 + number)};
+    move_grh_sgid(attributes, Gid{kDefaultGidPrefix, Guid{0x101 + i}},
+                  {.flow_label = 0xABCDEU - number,
+                   .hop_limit = static_cast<std::uint8_t>(33 + number),
+                   .traffic_class = static_cast<std::uint8_t>(0x9C + number)},
+                  pair.a.device->cache(kPort).gid_at(0).value());
+    Ah* const ah = *create_ah(*pair.a.pd, attributes);
+    testing::CountedRequest sent;
+    const std::array from{pair.a.sge(0, 8)};
+    SendWr wr = testing::signaled(sent, verbs::WrOpcode::Send, from);
+    wr.ah = ah;
+    wr.remote_qpn = ends.at(i)->qp->number();
+    ASSERT_TRUE(post_send(*pair.a.qp, wr));
+    pair.environment.advance(Duration::milliseconds(1));
+    EXPECT_EQ(sent.status, verbs::WcStatus::Success);
+    EXPECT_EQ(receives[0].calls, 1U);
+    EXPECT_EQ(receives[1].calls, i) << "this one's alone";
+    ASSERT_EQ(flights.size(), i + 1);
+    const hca::PacketHeader& header = flights[i].header;
+    EXPECT_EQ(header.sl, attributes.address.sl);
+    EXPECT_EQ(header.dlid, attributes.address.dlid);
+    ASSERT_TRUE(header.has_grh);
+    EXPECT_EQ(header.grh.traffic_class, attributes.address.grh.traffic_class);
+    EXPECT_EQ(header.grh.flow_label, attributes.address.grh.flow_label);
+    EXPECT_EQ(header.grh.hop_limit, attributes.address.grh.hop_limit);
+    EXPECT_EQ(header.grh.dgid, attributes.address.grh.dgid);
+    ASSERT_TRUE(destroy_ah(*ah));
+  }
+  for (const testing::CountedRequest& receive : receives) {
+    EXPECT_EQ(receive.status, verbs::WcStatus::Success);
+    EXPECT_EQ(receive.byte_length, 8U + 40U);
+  }
+  testing::close_end(c);
 }
 
 }  // namespace
