@@ -16,6 +16,8 @@
 #include "programs/srp/target_names.h"
 #include "programs/srp/target_url.h"
 #include "scsi/lun.h"
+#include "ulp/srp/port_name.h"
+#include "wire/srp/device_management.h"
 
 namespace weft::programs::srp {
 namespace {
@@ -42,17 +44,21 @@ constexpr std::size_t kMostTableBytes = 4096;  // policy; ours has 136
   return weft::srp::parse_boot_table(std::as_bytes(std::span{text}));
 }
 
+constexpr std::size_t kRootPathFields = 9;
+constexpr std::size_t kIoClass = kRootPathFields;  ///< a line has it, a root path has not
+
 /// The place in a root path of what a line of srp_daemon says; none: what is not needed here.
 [[nodiscard]] std::optional<std::size_t> field_of(std::string_view name) {
   constexpr std::pair<std::string_view, std::size_t> kFields[] = {
-      {"sgid",          0},
-      {"initiator_ext", 1},
-      {"dgid",          3},
-      {"pkey",          4},
-      {"service_id",    5},
-      {"lun",           6},
-      {"id_ext",        7},
-      {"ioc_guid",      8}
+      {"sgid",          0       },
+      {"initiator_ext", 1       },
+      {"dgid",          3       },
+      {"pkey",          4       },
+      {"service_id",    5       },
+      {"lun",           6       },
+      {"id_ext",        7       },
+      {"ioc_guid",      8       },
+      {"io_class",      kIoClass}
   };
   for (const auto& [text, field] : kFields) {
     if (name == text) {
@@ -62,8 +68,23 @@ constexpr std::size_t kMostTableBytes = 4096;  // policy; ours has 136
   return std::nullopt;
 }
 
-[[nodiscard]] Result<weft::srp::BootSession> parse_line(std::string_view line) {
-  std::array<std::string, 9> fields;
+/// Lines that say nothing are of the class that SRP has had since.
+[[nodiscard]] Result<bool> parse_is_revision_10(std::string_view text) {
+  std::uint16_t io_class = wire::kSrpIoClass;
+  const std::string_view digits = text.substr(text.starts_with("0x") ? 2 : 0);
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, io_class, 16);
+  const bool is_number = text.empty() || (error == std::errc{} && stop == end);
+  if (!is_number || (io_class != wire::kSrpIoClass && io_class != wire::kSrpRev10IoClass)) {
+    return fail(ErrorCode::InvalidArgument, "the I/O class '{}' is neither {:04x} nor {:04x}", text,
+                wire::kSrpIoClass, wire::kSrpRev10IoClass);
+  }
+  return io_class == wire::kSrpRev10IoClass;
+}
+
+[[nodiscard]] Result<std::array<std::string, kRootPathFields + 1>> fields_of(
+    std::string_view line) {
+  std::array<std::string, kRootPathFields + 1> fields;
   for (std::string_view rest = line; !rest.empty();) {
     const std::string_view word = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), word.size() + 1));
@@ -75,11 +96,36 @@ constexpr std::size_t kMostTableBytes = 4096;  // policy; ours has 136
       fields[*field] = word.substr(equals + 1);
     }
   }
+  return fields;
+}
+
+/// Revision 10 swaps the halves of both identifiers, as ib_srp does (R-SRPI-3).
+[[nodiscard]] Result<TargetUrl> parse_line(std::string_view line) {
+  const auto fields = fields_of(line);
+  if (!fields) {
+    return std::unexpected(fields.error());
+  }
+  const auto is_revision_10 = parse_is_revision_10((*fields)[kIoClass]);
+  if (!is_revision_10) {
+    return std::unexpected(is_revision_10.error());
+  }
   std::string path = "ib_srp";
-  for (const std::string& field : fields) {
+  for (const std::string& field : std::span{*fields}.first(kRootPathFields)) {
     path += ":" + field;
   }
-  return weft::srp::parse_root_path(path);
+  auto session = weft::srp::parse_root_path(path);
+  if (!session) {
+    return std::unexpected(session.error());
+  }
+  if (*is_revision_10) {
+    session->target_port_id = weft::srp::with_halves_swapped(session->target_port_id);
+    session->initiator_port_id = weft::srp::with_halves_swapped(session->initiator_port_id);
+  }
+  auto target = target_of(*session);
+  if (target) {
+    target->is_revision_10 = *is_revision_10;
+  }
+  return target;
 }
 
 }  // namespace
@@ -112,12 +158,14 @@ Result<TargetUrl> target_of(const weft::srp::BootSession& session) {
 
 Result<TargetUrl> find_target(std::string_view text) {
   const bool is_table = text.starts_with(kTableScheme);
-  if (!is_table && !text.starts_with("ib_srp:") && !text.starts_with("id_ext=")) {
+  if (text.starts_with("id_ext=")) {
+    return parse_line(text);
+  }
+  if (!is_table && !text.starts_with("ib_srp:")) {
     return parse_target_url(text);
   }
-  const auto session = is_table                      ? read_table(text.substr(kTableScheme.size()))
-                       : text.starts_with("ib_srp:") ? weft::srp::parse_root_path(text)
-                                                     : parse_line(text);
+  const auto session =
+      is_table ? read_table(text.substr(kTableScheme.size())) : weft::srp::parse_root_path(text);
   return session ? target_of(*session) : std::unexpected(session.error());
 }
 

@@ -6,6 +6,7 @@
 
 #include "programs/srp/target_names.h"
 #include "programs/srp/target_url.h"
+#include "ulp/srp/port_name.h"
 
 namespace weft::programs::srp {
 namespace {
@@ -28,6 +29,19 @@ TEST(SrpFindTarget, TakesTheLineThatSrpDaemonPrints) {
   }));
   EXPECT_TRUE(found->source_gid.is_zero());
   EXPECT_FALSE(found->initiator);
+}
+
+TEST(SrpFindTarget, SwapsTheHalvesOfBothIdentifiersForRevision10) {  // R-SRPI-3
+  const auto old = find_target(kLine + ",initiator_ext=77,io_class=ff00");
+  ASSERT_TRUE(old) << old.error().reason;
+  EXPECT_EQ(weft::srp::to_string(old->port_id), "0x02574610000100000000000000000005");
+  ASSERT_TRUE(old->initiator);
+  EXPECT_EQ(weft::srp::to_string(*old->initiator), "0x00000000000000000000000000000077");
+  EXPECT_EQ(initiator_port_id(*old, 0x77, Guid{1}), port_id_of(1, Guid{0x77}));
+  const auto now = find_target(kLine + ",io_class=0x0100");
+  ASSERT_TRUE(now) << now.error().reason;
+  EXPECT_EQ(now->port_id, find_target(kLine)->port_id);
+  EXPECT_EQ(initiator_port_id(*now, 0x77, Guid{1}), port_id_of(0x77, Guid{1}));
 }
 
 TEST(SrpFindTarget, TakesARootPathAndTheBootTableOfIt) {
@@ -59,8 +73,8 @@ TEST(SrpFindTarget, TakesARootPathAndTheBootTableOfIt) {
 TEST(SrpFindTarget, RefusesWhatLeadsNowhere) {
   for (const std::string& text :
        {std::string{"id_ext=5,ioc_guid=1"}, std::string{"ib_srp:"}, std::string{"ib_srp:xyz"},
-        kLine + ",lun=c101000000000000", std::string{"id_ext=5,dgid"},
-        std::string{"sbft:/nonexistent"}, std::string{"nbd://h/1"}}) {
+        kLine + ",lun=c101000000000000", kLine + ",io_class=0200", kLine + ",io_class=0x",
+        std::string{"id_ext=5,dgid"}, std::string{"sbft:/nonexistent"}, std::string{"nbd://h/1"}}) {
     EXPECT_FALSE(find_target(text)) << text;
   }
 }

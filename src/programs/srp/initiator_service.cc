@@ -70,12 +70,6 @@ void write_file(const fs::path& path, std::string_view text) {
   return text;
 }
 
-/// ib_srp's: the extension that the line has, and the GUID of the port.
-[[nodiscard]] std::string initiator_of(const weft::srp::AddTarget& target,
-                                       const InitiatorPort& port) {
-  return fmt::format("0x{:016x}{}", target.initiator_ext, without_colons(port.gid).substr(16));
-}
-
 [[nodiscard]] std::vector<InitiatorPort> ports_of_host() {
   std::vector<InitiatorPort> all;
   std::error_code error;
@@ -150,17 +144,23 @@ void remove_leftovers() {
 
 }  // namespace
 
+std::string initiator_name(const weft::srp::AddTarget& target, const InitiatorPort& port) {
+  const std::string extension = fmt::format("{:016x}", target.initiator_ext);
+  const std::string guid = without_colons(port.gid).substr(16);
+  return "0x" + (target.is_revision_10 ? guid + extension : extension + guid);
+}
+
 std::string unit_name(const weft::srp::AddTarget& target, const InitiatorPort& port,
                       std::uint16_t lun) {
   if (!target.destination.empty()) {
     return fmt::format("srp://{}/{}/{}", target.destination,
                        weft::srp::to_string(target.target_port_id()).substr(2), lun);
   }
-  const std::string id = weft::srp::to_string(target.target_port_id()).substr(2);
   return fmt::format(
-      "id_ext={},ioc_guid={},dgid={},pkey={:04x},service_id={:016x},lun={:x},sgid={}",
-      id.substr(0, 16), id.substr(16), without_colons(groups_of(target.destination_gid)),
-      target.pkey.value(), target.service_id, lun, without_colons(port.gid));
+      "id_ext={:016x},ioc_guid={:016x},dgid={},pkey={:04x},service_id={:016x},lun={:x},sgid={}{}",
+      target.id_ext, target.ioc_guid.value(), without_colons(groups_of(target.destination_gid)),
+      target.pkey.value(), target.service_id, lun, without_colons(port.gid),
+      target.is_revision_10 ? ",io_class=ff00" : "");
 }
 
 Result<std::unique_ptr<InitiatorService>> InitiatorService::start(const InitiatorOptions& options) {
@@ -331,7 +331,7 @@ Result<std::vector<std::uint16_t>> InitiatorService::find_units(const Host& host
   if (!url) {
     return std::unexpected(url.error());
   }
-  PathOptions options{.initiator = initiator_of(host.target, host.port),
+  PathOptions options{.initiator = initiator_name(host.target, host.port),
                       .device = host.port.device};
   options.keeps_channels = true;
   SessionPath path{std::vector{*std::move(url)}, options, [](const std::string&) {}};
@@ -365,7 +365,7 @@ Result<pid_t> InitiatorService::attach(const Host& host, const std::string& sock
                                  "--device",
                                  host.port.device,
                                  "--initiator",
-                                 initiator_of(host.target, host.port),
+                                 initiator_name(host.target, host.port),
                                  "--keep-channels",
                                  fmt::format("--fast-fail={}", options_.fast_fail_seconds),
                                  fmt::format("--dev-loss={}", options_.dev_loss_seconds)};

@@ -39,6 +39,10 @@ struct InitiatorPort {
 /// A unit as `weft srp attach` takes its name: of the target that a line names, by that port.
 [[nodiscard]] std::string unit_name(const weft::srp::AddTarget& target, const InitiatorPort& port,
                                     std::uint16_t lun);
+/// This end as `weft srp attach --initiator` takes it, as ib_srp has it: the extension that the
+/// line gives and the GUID of the port, the other way round for a target of revision 10 (R-SRPI-3).
+[[nodiscard]] std::string initiator_name(const weft::srp::AddTarget& target,
+                                         const InitiatorPort& port);
 
 class InitiatorService {
  public:

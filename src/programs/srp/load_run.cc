@@ -13,7 +13,6 @@
 #include "base/assert.h"
 #include "os/clock.h"
 #include "programs/iscsi/libcrypto_chap.h"
-#include "programs/srp/target_names.h"
 #include "scsi/lun.h"
 #include "scsi/sense.h"
 
@@ -145,7 +144,7 @@ Result<void> LoadRun::open() {
   lanes_.resize(options_.sessions);
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     const SessionLegOptions leg{
-        .session = {.initiator_port_id = port_id_of(random_half(), device_->guid()),
+        .session = {.initiator_port_id = initiator_port_id(target_, random_half(), device_->guid()),
                     .target_port_id = target_.port_id,
                     .reconnect_delay = Duration::seconds(1),
                     .fast_io_fail = Duration::seconds(options_.fast_fail_seconds),

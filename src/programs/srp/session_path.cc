@@ -17,7 +17,6 @@
 #include "base/assert.h"
 #include "os/clock.h"
 #include "programs/iscsi/libcrypto_chap.h"
-#include "programs/srp/target_names.h"
 #include "scsi/lun.h"
 #include "ulp/srp/port_name.h"
 
@@ -160,7 +159,8 @@ Result<void> SessionPath::start() {
 Result<SessionLegOptions> SessionPath::options_of(const TargetUrl& target) {
   const bool has_name = target.initiator.has_value() || !options_.initiator.empty();
   SessionLegOptions made{
-      .session = {.initiator_port_id = port_id_of(random_extension(), device_->guid()),
+      .session = {.initiator_port_id =
+                      initiator_port_id(target, random_extension(), device_->guid()),
                   .target_port_id = target.port_id,
                   .wants_immediate_data = !options_.no_immediate_data && !has_several(),
                   .multichannel = options_.keeps_channels || (has_several() && has_name)

@@ -55,4 +55,9 @@ Result<TargetUrl> parse_target_url(std::string_view text) {
   return url;
 }
 
+wire::SrpPortId initiator_port_id(const TargetUrl& target, std::uint64_t extension, Guid guid) {
+  const wire::SrpPortId id = port_id_of(extension, guid);
+  return target.is_revision_10 ? weft::srp::with_halves_swapped(id) : id;
+}
+
 }  // namespace weft::programs::srp

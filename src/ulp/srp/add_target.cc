@@ -8,6 +8,8 @@
 #include <span>
 #include <system_error>
 
+#include "ulp/srp/port_name.h"
+
 namespace weft::srp {
 namespace {
 
@@ -135,15 +137,8 @@ constexpr auto kAddTargetNames = std::to_array<Name>({
 }  // namespace
 
 wire::SrpPortId AddTarget::target_port_id() const {
-  wire::SrpPortId id{};
-  const auto put = [&id](std::size_t half, std::uint64_t value) {
-    for (std::size_t i = 0; i < 8; ++i) {
-      id[8 * half + i] = static_cast<std::byte>(value >> (56 - 8 * i));
-    }
-  };
-  put(is_revision_10 ? 1 : 0, id_ext);
-  put(is_revision_10 ? 0 : 1, ioc_guid.value());
-  return id;
+  const wire::SrpPortId id = Gid{id_ext, ioc_guid}.octets();
+  return is_revision_10 ? with_halves_swapped(id) : id;
 }
 
 bool AddTarget::is_same_session(const AddTarget& other) const {

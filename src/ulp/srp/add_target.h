@@ -27,7 +27,8 @@ struct AddTarget {
   bool is_revision_10{};  ///< io_class ff00
   bool operator==(const AddTarget&) const = default;
 
-  /// As the login names the target: revision 10 has the halves the other way round.
+  /// As the login names the target: revision 10 has the halves the other way round, as it has those
+  /// of the initiator.
   [[nodiscard]] wire::SrpPortId target_port_id() const;
   /// Whether both lead to one target port by one initiator, so that a second login would end the
   /// first.

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "ulp/srp/port_name.h"
 
 namespace weft::srp {
 namespace {
@@ -70,9 +71,8 @@ std::string connect_string(const FoundTarget& target, const Gid& dgid, PKey pkey
 }
 
 std::array<std::byte, 16> target_port_id(const FoundTarget& target) {
-  const Gid extension_first{target.id_extension, target.ioc_guid};
-  const Gid guid_first{target.ioc_guid.value(), Guid{target.id_extension}};
-  return target.io_class == wire::kSrpRev10IoClass ? guid_first.octets() : extension_first.octets();
+  const wire::SrpPortId id = Gid{target.id_extension, target.ioc_guid}.octets();
+  return target.io_class == wire::kSrpRev10IoClass ? with_halves_swapped(id) : id;
 }
 
 void Discovery::ask(std::uint16_t attribute, std::uint32_t modifier) {

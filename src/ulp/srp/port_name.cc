@@ -77,6 +77,12 @@ std::string to_string(const wire::SrpPortId& id) {
   return text;
 }
 
+wire::SrpPortId with_halves_swapped(const wire::SrpPortId& id) {
+  wire::SrpPortId swapped;
+  std::ranges::rotate_copy(id, id.begin() + id.size() / 2, swapped.begin());
+  return swapped;
+}
+
 Result<AccessName> parse_access_name(std::string_view name) {
   if (const auto guid = parse_guid(name)) {
     return AccessName{*guid};

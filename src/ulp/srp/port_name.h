@@ -20,6 +20,9 @@ namespace weft::srp {
 [[nodiscard]] Result<wire::SrpPortId> parse_port_id(std::string_view name);
 /// "0x" and 32 digits.
 [[nodiscard]] std::string to_string(const wire::SrpPortId& id);
+/// Either end's identifier as targets of revision 10 (I/O class 0xFF00) have it: the GUID first,
+/// then the extension (R-SRPI-3).
+[[nodiscard]] wire::SrpPortId with_halves_swapped(const wire::SrpPortId& id);
 
 /// Who may log in: an initiator port identifier, the GUID of a port ("0002:c903:0000:abcd"), or an
 /// IP address.
