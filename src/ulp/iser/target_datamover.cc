@@ -54,10 +54,14 @@ TargetDatamover::~TargetDatamover() {
   lost_work_.cancel_and_wait();
   gone_work_.cancel_and_wait();
   waiting_.clear();
+  free_resources();
+}
+
+void TargetDatamover::free_resources() {
   cm_.reset();  // which may still look at the QP
   channel_.reset();
-  if (pd_ != nullptr) {
-    const auto gone = core::deallocate_pd(*pd_);
+  if (core::Pd* const pd = std::exchange(pd_, nullptr); pd != nullptr) {
+    const auto gone = core::deallocate_pd(*pd);
     WEFT_ASSERT(gone, "everything inside was this connection's");
   }
 }
@@ -67,8 +71,7 @@ Result<void> TargetDatamover::accept(std::unique_ptr<CmId> cm, ByteSpan private_
   cm_ = std::move(cm);
   auto accepted = open_and_accept(private_data);
   if (!accepted) {
-    cm_.reset();
-    channel_.reset();  // it was never connected
+    free_resources();  // it was never connected
   }
   return accepted;
 }
@@ -387,8 +390,7 @@ void TargetDatamover::lose() {
 }
 
 void TargetDatamover::go() {
-  cm_.reset();  // which may still look at the QP
-  channel_.reset();
+  free_resources();
   if (auto handle = std::exchange(handle_gone_, {}); handle) {
     handle();
   }

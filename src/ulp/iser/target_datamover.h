@@ -102,6 +102,8 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   void end(std::string_view reason);
   void lose();
   void go();
+  /// All of the device's, which may be going and waits for no more than the id (R-IST-5).
+  void free_resources();
 
   core::Environment& environment_;
   const TargetOptions options_;

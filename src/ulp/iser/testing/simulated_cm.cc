@@ -131,6 +131,14 @@ void SimulatedCm::remove_device(std::size_t host) {
   }
 }
 
+void SimulatedCm::report_all(std::size_t host, CmEvent event) {
+  for (SimulatedId* const id : ids_) {
+    if (id->host_ == host) {
+      report(*id, event);
+    }
+  }
+}
+
 void SimulatedCm::remove(core::Device& device, void* /*data*/) {
   const auto ids = [this, &device] {
     return std::ranges::count_if(ids_,

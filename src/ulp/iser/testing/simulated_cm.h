@@ -3,6 +3,7 @@
 // A connection manager between the hosts of an EngineNetwork: every step takes a while that the
 // seed says. Addresses are host numbers; at any other nobody answers.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -20,6 +21,12 @@
 namespace weft::iser::testing {
 
 class SimulatedCm;
+
+/// All events but those by which a connection is made.
+inline constexpr std::array kEndingEvents{
+    CmEvent::AddressError,  CmEvent::RouteError,   CmEvent::ConnectError,
+    CmEvent::Unreachable,   CmEvent::Rejected,     CmEvent::Disconnected,
+    CmEvent::AddressChange, CmEvent::TimewaitExit, CmEvent::DeviceRemoval};
 
 class SimulatedId final : public CmId {
  public:
@@ -69,6 +76,8 @@ class SimulatedCm final : public core::Client {
   void listen(std::size_t host, Listener listener) { listeners_[host] = std::move(listener); }
   /// DEVICE_REMOVAL for every id of the host.
   void remove_device(std::size_t host);
+  /// That event for every id of the host.
+  void report_all(std::size_t host, CmEvent event);
 
   Duration longest_step{Duration::milliseconds(5)};
   std::vector<std::byte> accept_data;  ///< of the newest accept, for tests
