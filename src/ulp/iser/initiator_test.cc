@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "ulp/iser/testing/world.h"
@@ -78,6 +79,7 @@ TEST(IserEndpoint, WhatWasStartedWaitsForItsStop) {
   world.initiator->stop(*world.connection, StopFlag::Terminate);
   world.environment.advance(Duration::milliseconds(1));
   EXPECT_EQ(world.initiator->connections(), 0U);
+  EXPECT_EQ(world.initiator->last_stop(), StopFlag::Terminate);
   world.initiator->stop(*world.connection, StopFlag::Terminate);
   EXPECT_EQ(log.losses, 1U);
 }
@@ -95,6 +97,29 @@ TEST(IserEndpoint, TerminatingTwiceDisconnectsOnce) {
   EXPECT_EQ(link.reason(), "first");
   EXPECT_EQ(log.losses, 1U);
   world.initiator->stop(*world.connection, StopFlag::Recover);
+  EXPECT_EQ(world.initiator->last_stop(), StopFlag::Recover);
+}
+
+// R-ISER-12: RDMA-CM's events as it reports them, to connections that are up and that become so.
+TEST(IserEndpoint, EveryEventThatEndsAConnectionEndsIt) {
+  for (const CmEvent event : testing::kEndingEvents) {
+    for (const bool is_up : {false, true}) {
+      World world;
+      const auto endpoint = world.initiator->connect_endpoint("1", {}, is_up);
+      ASSERT_TRUE(endpoint);
+      Connection& link = *world.initiator->find(*endpoint);
+      EXPECT_EQ(link.state(), is_up ? ConnectionState::Up : ConnectionState::Pending);
+      world.cm->longest_step = Duration{};  // so that it overtakes what makes the connection
+      world.cm->report_all(0, event);
+      EXPECT_TRUE(
+          world.environment.wait_until([&] { return link.state() == ConnectionState::Down; },
+                                       world.environment.now() + Duration::seconds(2)))
+          << std::to_underlying(event);
+      world.initiator->disconnect_endpoint(*endpoint);
+      world.environment.advance(Duration::milliseconds(50));
+      EXPECT_EQ(world.initiator->connections(), 0U) << std::to_underlying(event);
+    }
+  }
 }
 
 // part of T-ISER-4.
@@ -167,7 +192,9 @@ TEST(IserEndpoint, ADeviceIsUnregisteredDuringIoAndAStopBesideIt) {
     EXPECT_EQ(device.resource_count(core::ResourceKind::Qp), 0U);
     EXPECT_EQ(device.resource_count(core::ResourceKind::Mr), 0U);
     EXPECT_EQ(device.resource_count(core::ResourceKind::Pd), 0U);
-    if (Connection* const left = world.connection->connection(); left != nullptr) {
+    Connection* const left = world.connection->connection();
+    ASSERT_EQ(left == nullptr, stops_first) << "what is stopped is released";
+    if (left != nullptr) {
       left->free_resources();
       left->free_resources();
       for (const auto& task : tasks) {
