@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "ulp/opa_vnic/testing_counters.h"
 #include "ulp/opa_vnic/testing_device.h"
 #include "ulp/opa_vnic/testing_frames.h"
 
@@ -99,12 +102,18 @@ TEST(OpaControlPort, DeliversByTheVirtualSwitchOfThePacket) {  // R-VN-17, T-VN-
   EXPECT_EQ(device.delivered.front().first.number, 1);
   EXPECT_EQ(device.delivered.front().second, frame);
   control->handle_packet(PortNumber{1}, wire::to_opa_packet({.vesw_id = 7}, frame));
-  const auto& errors = control->get_vport({PortNumber{1}, 0})->counters().errors();
-  EXPECT_EQ(errors.rx_bad_veswid, 1U);
-  EXPECT_EQ(errors.rx_errors, 1U);
-  EXPECT_EQ(errors.rx_logic, 0U);
+  const VirtualPort& first = *control->get_vport({PortNumber{1}, 0});
+  const VirtualPort& second = *control->get_vport({PortNumber{1}, 1});
+  EXPECT_EQ(testing::errors_of(first), (std::map<std::string, std::uint64_t>{
+                                           {"RxErrors",    1},
+                                           {"RxBadVeswid", 1}
+  }));
+  EXPECT_EQ(first.counters().summary().rx_packets, 0U);
+  EXPECT_TRUE(testing::errors_of(second).empty());
+  EXPECT_EQ(second.counters().summary().rx_packets, 1U) << "that of its own switch";
   control->handle_packet(PortNumber{1}, std::vector<std::byte>(10));
-  EXPECT_EQ(errors.rx_logic, 1U);
+  EXPECT_EQ(testing::errors_of(first).at("RxLogic"), 1U);
+  EXPECT_TRUE(testing::errors_of(second).empty());
   EXPECT_EQ(device.delivered.size(), 1U);
 }
 

@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -71,6 +75,97 @@ std::vector<std::byte> head_of(std::span<const std::byte> data, std::size_t byte
   return {data.begin(), data.begin() + static_cast<std::ptrdiff_t>(bytes)};
 }
 
+/// A number as the formats' tables write it: where it lies, and how many octets it has.
+struct Number {
+  std::size_t at;
+  std::size_t octets;
+  std::uint64_t value;
+};
+
+std::vector<std::byte> written(std::size_t bytes, std::span<const Number> numbers) {
+  std::vector<std::byte> data(bytes);
+  for (const Number& number : numbers) {
+    for (std::size_t i = 0; i < number.octets; ++i) {
+      data[number.at + i] =
+          static_cast<std::byte>(number.value >> (8 * (number.octets - 1 - i)) & 0xFF);
+    }
+  }
+  return data;
+}
+
+constexpr std::size_t kPort = 152;  // opa_per_veswport_info, behind opa_vesw_info
+
+/// VeswPortInfo with another value in each field that a manager may set.
+std::vector<std::byte> distinct_info() {
+  std::vector<Number> numbers{
+      {0,          2, 0x0101          },
+      {2,          2, 0x0202          },
+      {10,         2, 0x0303          },
+      {14,         2, 0x0404          },
+      {20,         4, 0x0505'0506     },
+      {88,         4, 0x0707'0708     },
+      {148,        2, 0x0808          },
+      {kPort,      4, 0x0909'090A     },
+      {kPort + 8,  6, 0x0A0A'0A0A'0A0B},
+      {kPort + 14, 1, 3               },
+      {kPort + 28, 4, 0x0B0B'0B0C     },
+      {kPort + 64, 4, 0x5152'5354     }
+  };
+  for (std::size_t i = 0; i < wire::kMaxDefaultPorts; ++i) {
+    numbers.push_back({24 + 4 * i, 4, 0x0606'0600 + i});
+  }
+  for (std::size_t i = 0; i < wire::kPriorities; ++i) {
+    for (std::size_t map = 0; map < 4; ++map) {
+      numbers.push_back({kPort + 32 + 8 * map + i, 1, 0x10 * (map + 1) + i});
+    }
+  }
+  return written(280, numbers);
+}
+
+/// T-VN-2, VeswPortInfo, since what is Set and read back says nothing of where its fields lie.
+TEST(VemaPort, SetsEachFieldWhereTheTablesSay) {
+  Agent agent;
+  agent.ask(MadMethod::Set, VemaAttribute::VeswPortInfo, distinct_info());
+  VirtualPort& vport = *agent.port.find_vport(0);
+  const auto counting_from = []<class T, std::size_t kCount>(std::array<T, kCount> values,
+                                                             unsigned first) {
+    std::iota(values.begin(), values.end(), static_cast<T>(first));
+    return values;
+  };
+  const wire::VeswInfo vesw = vport.info().vesw;
+  EXPECT_EQ(vesw.fabric_id, 0x0101);
+  EXPECT_EQ(vesw.vesw_id, 0x0202);
+  EXPECT_EQ(vesw.default_port_mask, 0x0303);
+  EXPECT_EQ(vesw.pkey, 0x0404);
+  EXPECT_EQ(vesw.multicast_dlid, 0x0505'0506U);
+  EXPECT_EQ(vesw.unicast_dlids, counting_from(vesw.unicast_dlids, 0x0606'0600));
+  EXPECT_EQ(vesw.routing_control, 0x0707'0708U);
+  EXPECT_EQ(vesw.eth_mtu, 0x0808);
+  const wire::PerVeswPortInfo port = vport.info().port;
+  EXPECT_EQ(port.port_number, 0x0909'090AU);
+  EXPECT_EQ(port.base_mac, MacAddress::from_number(0x0A0A'0A0A'0A0B));
+  EXPECT_EQ(port.config_state, wire::VeswPortState::Forwarding);
+  EXPECT_EQ(port.encap_slid, 0x0B0B'0B0CU);
+  EXPECT_EQ(port.unicast_sc, counting_from(port.unicast_sc, 0x10));
+  EXPECT_EQ(port.unicast_vl, counting_from(port.unicast_vl, 0x20));
+  EXPECT_EQ(port.multicast_sc, counting_from(port.multicast_sc, 0x30));
+  EXPECT_EQ(port.multicast_vl, counting_from(port.multicast_vl, 0x40));
+  EXPECT_EQ(port.untagged_unicast_sc, 0x51);
+  EXPECT_EQ(port.untagged_unicast_vl, 0x52);
+  EXPECT_EQ(port.untagged_multicast_sc, 0x53);
+  EXPECT_EQ(port.untagged_multicast_vl, 0x54);
+
+  // What the port itself says.
+  vport.set_interface_up(true, {});
+  vport.set_unicast_macs({MacAddress::from_number(1)}, {});
+  vport.set_unicast_macs({MacAddress::from_number(2)}, {});
+  vport.set_multicast_macs({MacAddress::from_number(0x3333'0000'0001)}, {});
+  const auto got = agent.ask(MadMethod::Get, VemaAttribute::VeswPortInfo).data;
+  EXPECT_EQ(got[kPort + 4], std::byte{1}) << "the link is up";
+  EXPECT_EQ(got[kPort + 15], std::byte{3}) << "it forwards";
+  EXPECT_EQ(wire::hex_text(std::span{got}.subspan(kPort + 116, 4)), "00020001");
+}
+
 /// T-VN-2, VeswPortInfo: offsets are those of the format's tables.
 TEST(VemaPort, KeepsVeswPortInfoToTheByteButWhatIsReadOnly) {
   Agent agent;
@@ -103,6 +198,48 @@ TEST(VemaPort, KeepsClassPortInfoToTheByteButWhatIsReadOnly) {
   for (std::size_t at = 8; at < 80; ++at) {
     EXPECT_EQ(got[at], wanted[at]) << at;
   }
+}
+
+/// T-VN-2, ClassPortInfo.
+TEST(VemaPort, HasEachFieldOfClassPortInfoWhereTheTableSays) {
+  const auto octets = written(
+      80, std::array<Number, 23>{
+              {{0, 1, 0x80},         {1, 1, 0x81},       {2, 2, 0x0203},     {4, 4, 0x0405'06E7},
+               {8, 8, 0x0101},       {16, 8, 0x0202},    {24, 1, 0x24},      {25, 3, 0x52'5252},
+               {28, 4, 0x2828'2829}, {32, 1, 0x32 << 2}, {33, 3, 0x33'3334}, {36, 4, 0x3636'3637},
+               {40, 8, 0x0404},      {48, 8, 0x0505},    {56, 1, 0x56},      {57, 3, 0x65'7575},
+               {60, 4, 0x6060'6061}, {64, 1, 0x64},      {65, 3, 0x65'6566}, {68, 4, 0x6868'6869},
+               {72, 2, 0x7273},      {74, 2, 0x7475},    {76, 1, 0x13 << 3}}
+  });
+  const auto info = wire::parse<wire::OpaClassPortInfo>(octets);
+  const wire::OpaClassPortInfo expected{
+      .base_version = 0x80,
+      .class_version = 0x81,
+      .capability_mask = 0x0203,
+      .capability_mask2 = 0x0405'06E7 >> 5,
+      .resp_time_value = 7,
+      .redirect_gid = Gid{0x0101, Guid{0x0202}},
+      .redirect_tclass = 0x24,
+      .reserved0 = 5,
+      .redirect_flow_label = 0x2'5252,
+      .redirect_lid = 0x2828'2829,
+      .redirect_sl = 0x19,
+      .redirect_qp = Qpn{0x33'3334},
+      .redirect_qkey = QKey{0x3636'3637},
+      .trap_gid = Gid{0x0404, Guid{0x0505}},
+      .trap_tclass = 0x56,
+      .reserved2 = 6,
+      .trap_flow_label = 0x5'7575,
+      .trap_lid = 0x6060'6061,
+      .trap_hop_limit = 0x64,
+      .trap_qp = Qpn{0x65'6566},
+      .trap_qkey = QKey{0x6868'6869},
+      .trap_pkey = PKey{0x7273},
+      .redirect_pkey = PKey{0x7475},
+      .trap_sl = 0x13
+  };
+  EXPECT_EQ(info, expected);
+  EXPECT_TRUE(std::ranges::equal(wire::pack(expected), octets));
 }
 
 /// T-VN-2, MAC table.
@@ -181,6 +318,51 @@ TEST(VemaPort, ReportsCountersToTheByte) {  // R-VN-11
   set(expected_errors, 96, 1);     // tx_drop_state
   EXPECT_TRUE(std::ranges::equal(std::span{summary}.first(360), expected_summary));
   EXPECT_TRUE(std::ranges::equal(std::span{errors}.first(304), expected_errors));
+}
+
+/// T-VN-2, counters: each has a place of its own, eight octets long, from the first in the table
+/// on.
+TEST(VemaPort, HasEachCounterWhereTheTablesSay) {
+  using Summary = wire::VeswPortSummaryCounters;
+  using Errors = wire::VeswPortErrorCounters;
+  constexpr std::array kSummary{
+      &Summary::tx_errors,   &Summary::rx_errors,   &Summary::tx_packets,   &Summary::rx_packets,
+      &Summary::tx_bytes,    &Summary::rx_bytes,    &Summary::tx_unicast,   &Summary::tx_multicast,
+      &Summary::tx_untagged, &Summary::tx_vlan,     &Summary::tx_64,        &Summary::tx_65_127,
+      &Summary::tx_128_255,  &Summary::tx_256_511,  &Summary::tx_512_1023,  &Summary::tx_1024_1518,
+      &Summary::tx_1519_max, &Summary::rx_unicast,  &Summary::rx_multicast, &Summary::rx_untagged,
+      &Summary::rx_vlan,     &Summary::rx_64,       &Summary::rx_65_127,    &Summary::rx_128_255,
+      &Summary::rx_256_511,  &Summary::rx_512_1023, &Summary::rx_1024_1518, &Summary::rx_1519_max};
+  Summary summary;
+  std::vector<Number> numbers;
+  for (std::size_t i = 0; i < kSummary.size(); ++i) {
+    summary.*kSummary[i] = 0x0102'0304'0506'0700 + i;
+    numbers.push_back({8 + 8 * i, 8, 0x0102'0304'0506'0700 + i});
+  }
+  EXPECT_EQ(numbers.back().at, 224U);
+  EXPECT_TRUE(std::ranges::equal(wire::pack(summary), written(360, numbers)));
+
+  constexpr std::array<std::pair<std::uint64_t Errors::*, std::size_t>, 12> kErrors{
+      {{&Errors::tx_errors, 8},
+       {&Errors::rx_errors, 16},
+       {&Errors::tx_smac_filt, 32},
+       {&Errors::tx_dlid_zero, 64},
+       {&Errors::tx_logic, 80},
+       {&Errors::tx_drop_state, 96},
+       {&Errors::rx_bad_veswid, 104},
+       {&Errors::rx_runt, 120},
+       {&Errors::rx_oversize, 128},
+       {&Errors::rx_eth_down, 144},
+       {&Errors::rx_drop_state, 152},
+       {&Errors::rx_logic, 160}}
+  };
+  Errors errors;
+  numbers.clear();
+  for (const auto& [counter, at] : kErrors) {
+    errors.*counter = 0x0807'0605'0403'0200 + at;
+    numbers.push_back({at, 8, 0x0807'0605'0403'0200 + at});
+  }
+  EXPECT_TRUE(std::ranges::equal(wire::pack(errors), written(304, numbers)));
 }
 
 TEST(VemaPort, CreatesAVirtualPortByASet) {  // R-VN-5
@@ -309,7 +491,9 @@ TEST(VemaPort, SendsTrapsToTheByteWhereTheManagerWantsThem) {  // R-VN-13, T-VN-
   EXPECT_TRUE(agent.device.mads.empty());  // nobody has said where to
   EXPECT_EQ(agent.port.deadline(), Instant::never());
   agent.ask(MadMethod::Set, VemaAttribute::ClassPortInfo,
-            wire::pack(wire::OpaClassPortInfo{.trap_lid = 0x54321, .trap_sl = 5}));
+            written(80, std::array<Number, 2>{
+                            {{60, 4, 0x54321}, {76, 1, 5 << 3}}
+  }));
   agent.device.mads.clear();
   agent.device.pkey = PKey{0x7FFF};
   agent.port.handle_timeout({});

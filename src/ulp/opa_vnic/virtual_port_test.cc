@@ -10,11 +10,13 @@
 #include <string>
 
 #include "base/random.h"
+#include "ulp/opa_vnic/testing_counters.h"
 #include "ulp/opa_vnic/testing_frames.h"
 
 namespace weft::opa_vnic {
 namespace {
 
+using testing::errors_of;
 using testing::FrameText;
 using testing::make_frame;
 using wire::EthLinkStatus;
@@ -69,22 +71,6 @@ VirtualPort forwarding_port() {
 
 wire::OpaEthernetPacket packet_of(const VirtualPort::Sent& sent) {
   return wire::parse_opa_ethernet(sent.packet).value();
-}
-
-/// All counters but those of good frames, by name.
-std::map<std::string, std::uint64_t> errors_of(const VirtualPort& port) {
-  struct Collect {
-    std::map<std::string, std::uint64_t>& into;
-    void number(std::string_view name, unsigned width, std::uint64_t value) {
-      if (width == 64 && value != 0) {
-        into.emplace(name, value);
-      }
-    }
-    void octets(std::string_view, ByteSpan) {}
-  };
-  std::map<std::string, std::uint64_t> errors;
-  wire::visit(port.error_counters(), Collect{errors});
-  return errors;
 }
 
 TEST(OpaVirtualPort, BeginsAsAtPowerOn) {  // R-VN-7
