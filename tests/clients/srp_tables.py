@@ -222,7 +222,7 @@ class Session:
 
     def __init__(self, initiator=None):
         self.initiator, self.target, self.qps = initiator, None, {}  # qps: {QP number: whose it is}
-        self.faults, self.counts = [], dict.fromkeys(("login", "refusal", "read", "write", "immediate", "abort", "reset", "logout", "end"), 0)
+        self.faults, self.counts = [], dict.fromkeys(("login", "refusal", "read", "write", "immediate", "marker", "abort", "reset", "logout", "end"), 0)
         self.credits, self.immediate_offset, self.longest, self.login_tag = None, 68, None, None
         self.commands, self.tasks, self.logged_out = {}, {}, False
 
@@ -322,8 +322,11 @@ class Session:
         address, key, length = message.place
         if message.sender == self.initiator:
             self.fault(f"the initiator moves data: {message.kind}")
-        if length == 0:
-            return                                               # R-SRPT-10: a marker
+        if length == 0:                                          # R-SRPT-10: a marker
+            if message.kind != "write" or key or address:
+                self.fault(f"a marker as a {message.kind} at {address:#x} under {key:#x}")
+            self.counts["marker"] += 1
+            return
         side = "out" if message.kind == "read" else "in"
         pieces = [piece for command in self.commands.values() if side in command["buffers"] for piece in command["buffers"][side][1]]
         # Of a table whose descriptors are not all in the unit the others are not known here.

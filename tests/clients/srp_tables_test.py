@@ -30,6 +30,7 @@ class Tables(unittest.TestCase):
         self.assertEqual(faults, [])
         self.assertEqual((sums["login"], sums["refusal"], sums["end"]), (1, 0, 1))
         self.assertGreater(min(sums["read"], sums["write"]), 0)
+        self.assertEqual(sums["marker"], 1, "srpt has had the RTU")
         sums, faults = srp_tables.judge([ABORT])
         self.assertEqual(faults, [])
         self.assertEqual((sums["login"], sums["abort"], sums["reset"]), (1, 1, 1))
@@ -85,6 +86,12 @@ class Tables(unittest.TestCase):
             address, key, length = whole[place].place
             whole[place] = dataclasses.replace(whole[place], place=(address, key, length + 1))
 
+        def mark(kind, address, key):
+            def change(whole):
+                place = next(at for at, each in enumerate(whole) if each.kind == "write" and not each.place[2])
+                whole[place] = dataclasses.replace(whole[place], kind=kind, place=(address, key, 0))
+            return change
+
         def swap(whole):
             place = self.first(whole, "send", RSP_OPCODE)
             command = whole[self.first(whole, "send", CMD_OPCODE)]
@@ -93,6 +100,8 @@ class Tables(unittest.TestCase):
         data = srp_tables.CM_MESSAGES[0x13][1]
         for change, words in ((alter("send", RSP_OPCODE, 8, b"\xee" * 8), "is of no command"),
                               (twice("send", CMD_OPCODE), "is in use"), (twice("send", RSP_OPCODE), "is of no command"), (move, "no descriptor allows"),
+                              (mark("write", 0, 7), "a marker as a write at 0x0 under 0x7"), (mark("write", 8, 0), "a marker as a write at 0x8"),
+                              (mark("read", 0, 0), "a marker as a read"),
                               (swap, "by the wrong end"),
                               (alter("REP", None, data + 4, struct.pack(">I", 0)), "without a credit"),
                               (alter("REP", None, data + 8, b"\xee" * 8), "the request was"),

@@ -306,13 +306,15 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test.param.name; });
 
 TEST(RcResponder, NeverChecksTheKeyOfAZeroLengthWrite) {  // C9-88
-  LoopbackPair pair;
-  pair.connect();
-  SendWr wr = send({}, WrOpcode::RdmaWrite);
-  wr.rkey = RKey{0xDEADBEEF};
-  post(pair.a(), wr);
-  ASSERT_TRUE(pair.run());
-  EXPECT_EQ(only_status(pair, *pair.a().send_cq), WcStatus::Success);
+  for (const std::uint32_t key : {0U, 0xDEAD'BEEFU}) {    // T-SRPT-9
+    LoopbackPair pair;
+    pair.connect();
+    SendWr wr = send({}, WrOpcode::RdmaWrite);
+    wr.rkey = RKey{key};
+    post(pair.a(), wr);
+    ASSERT_TRUE(pair.run());
+    EXPECT_EQ(only_status(pair, *pair.a().send_cq), WcStatus::Success);
+  }
 }
 
 TEST(RcResponder, RefusesAMessageLongerThanTheReceiveBuffer) {

@@ -231,7 +231,7 @@ TEST(SrpChannel, CommandsBeforeTheRtuAreExecutedInOrder) {  // T-SRPT-5
   EXPECT_EQ(bench.channel(login).waiting(), 5U);
   bench.settle();
   EXPECT_TRUE(login.connection->units.empty());
-  bench.channel(login).handle_rtu();  // as COMM_EST says it
+  bench.channel(login).handle_rtu();  // COMM_EST is taken for one: target_events_test.cc, and live
   EXPECT_EQ(login.connection->ready, 1);
   bench.settle();
   for (std::uint64_t tag = 1; tag <= 5; ++tag) {

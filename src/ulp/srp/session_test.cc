@@ -141,6 +141,12 @@ TEST_F(SrpSession, OneCreditMeansOneCommandAtATimeAndOneAbort) {  // T-SRPI-3
   EXPECT_EQ(session.credits(), 2);
 }
 
+TEST_F(SrpSession, OfALimitThatLeavesNoCommandIsNone) {  // T-SRPI-3
+  log_in(1);
+  EXPECT_NE(session.state(), PathState::Live);
+  EXPECT_EQ(session.violations(), 1U);
+}
+
 TEST_F(SrpSession, AnswersCreditsAndEventsWithoutACredit) {  // R-SRPI-4
   log_in(2);
   session.handle_receive(wire::to_unit(wire::SrpCredReq{.request_limit_delta = 3, .tag = 77}), now);

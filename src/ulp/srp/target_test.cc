@@ -198,21 +198,37 @@ TEST(SrpTarget, APortHasSeveralNames) {  // R-SRPT-21
   EXPECT_FALSE(bench.target.add_name("none", testing::port_id(0xCC)).has_value());
 }
 
+/// A READ or WRITE of blocks, by one direct descriptor.
+[[nodiscard]] wire::SrpCommandUnit transfer(TargetBench& bench, std::uint64_t tag,
+                                            std::uint8_t operation, std::size_t blocks,
+                                            std::uint64_t lba = 0) {
+  auto unit = TargetBench::command(tag, cdb10(operation, lba, blocks));
+  const std::size_t bytes = blocks * 512;
+  const Segment buffer = bench.memory.allocate(bytes);
+  wire::SrpDataBuffer& data = operation == 0x28 ? unit.data_in : unit.data_out;
+  data = {.format = wire::SrpBufferFormat::Direct, .descriptors = {buffer}, .length = bytes};
+  return unit;
+}
+
 TEST(SrpTarget, AHundredBusySessionsEndTogether) {  // T-SRPT-10
   TargetBench bench;
   bench.disk.device.holds = true;
-  constexpr int kSessions = 100;
-  for (int i = 0; i < kSessions; ++i) {
-    const auto login = bench.log_in(TargetBench::login_req(static_cast<std::uint8_t>(i + 1)));
-    bench.channel(login).handle_rtu();
-    for (std::uint64_t tag = 0; tag < 8; ++tag) {
-      auto write = TargetBench::command(tag, cdb10(0x2A, tag, 1));
-      const Segment buffer = bench.memory.allocate(512);
-      write.data_out = {
-          .format = wire::SrpBufferFormat::Direct, .descriptors = {buffer}, .length = 512};
-      bench.request(login, write);
+  constexpr unsigned kSessions = 100;
+  std::vector<TargetBench::Login> logins;
+  for (unsigned i = 0; i < kSessions; ++i) {
+    logins.push_back(bench.connect(TargetBench::login_req(static_cast<std::uint8_t>(i + 1))));
+  }
+  for (unsigned i = 0; i < kSessions; ++i) {
+    for (std::uint64_t tag = 0; tag < 6; ++tag) {
+      bench.request(logins[i], transfer(bench, tag, tag % 2 == 0 ? 0x28 : 0x2A, 1, i * 6 + tag));
+    }
+    if (i % 2 == 0) {  // its WRITEs have their data, the other sessions' have not
+      while (bench.report_one(logins[i].id, *logins[i].connection)) {
+      }
     }
   }
+  // All READs, and half of the WRITEs.
+  ASSERT_EQ(bench.disk.device.waiting(), kSessions * 3U + kSessions / 2 * 3U);
   bool done = false;
   ASSERT_TRUE(bench.target.release_port(TargetBench::kPort, [&] { done = true; }).has_value());
   EXPECT_TRUE(bench.log_in().refused.has_value());
@@ -225,17 +241,7 @@ TEST(SrpTarget, AHundredBusySessionsEndTogether) {  // T-SRPT-10
   bench.settle();
   EXPECT_EQ(bench.target.channels(), 0U);
   EXPECT_EQ(bench.disk.target.nexuses(), 0U);
-}
-
-/// A READ or WRITE of blocks, by one direct descriptor.
-[[nodiscard]] wire::SrpCommandUnit transfer(TargetBench& bench, std::uint64_t tag,
-                                            std::uint8_t operation, std::size_t blocks) {
-  auto unit = TargetBench::command(tag, cdb10(operation, 0, blocks));
-  const std::size_t bytes = blocks * 512;
-  const Segment buffer = bench.memory.allocate(bytes);
-  wire::SrpDataBuffer& data = operation == 0x28 ? unit.data_in : unit.data_out;
-  data = {.format = wire::SrpBufferFormat::Direct, .descriptors = {buffer}, .length = bytes};
-  return unit;
+  EXPECT_EQ(bench.disk.unit->tasks(), 0U);
 }
 
 TEST(SrpTarget, CountsWhatItsChannelsDidAlsoWhenTheyHaveEnded) {
