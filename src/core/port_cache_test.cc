@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/ah.h"
 #include "core/testing/fake_driver.h"
 #include "core/testing/manual_environment.h"
 
@@ -59,6 +60,7 @@ TEST_F(PortCacheTest, KnowsNoPort0AndNoneBehindTheLast) {
     EXPECT_TRUE(is_invalid(find_cached_gid(device, port, gid(1))));
     EXPECT_TRUE(is_invalid(query_pkey(device, port, 0)));
     EXPECT_TRUE(is_invalid(find_pkey(device, port, kDefaultPKey)));
+    EXPECT_TRUE(is_invalid(find_cached_pkey(device, port, kDefaultPKey)));
     EXPECT_TRUE(is_invalid(get_cached_pkey(device, port, 0)));
     EXPECT_TRUE(is_invalid(find_exact_cached_pkey(device, port, kDefaultPKey)));
     EXPECT_TRUE(is_invalid(get_cached_lmc(device, port)));
@@ -66,13 +68,14 @@ TEST_F(PortCacheTest, KnowsNoPort0AndNoneBehindTheLast) {
     EXPECT_TRUE(is_invalid(get_cached_subnet_prefix(device, port)));
     EXPECT_TRUE(is_invalid(modify_port(device, port, {})));
     EXPECT_TRUE(is_invalid(device.set_net_device(nullptr, port)));
+    EXPECT_TRUE(is_invalid(ah_attributes_from_wc(device, port, Wc{}, nullptr)));
   }
   EXPECT_EQ(query_pkey(device, kPort, 4).error().code, ErrorCode::InvalidArgument);
   EXPECT_EQ(query_gid(device, kPort, 4).error().code, ErrorCode::InvalidArgument);
   registry_.unregister_device(device);
 }
 
-// T-PORT-4: the index is a part of the answer that a caller may leave unread.
+// T-PORT-4, of which the null pointer is the kernel API's: tests/kernel/ulp.c.
 TEST_F(PortCacheTest, FindsAGidOnInfinibandPortsOnly) {
   FakeDriver ib{registry_};
   ib.gids = {gid(1), gid(2)};

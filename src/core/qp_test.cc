@@ -50,6 +50,7 @@ TEST(Qps, CarryASendIntoAReceiveAndTellBothHandlers) {
   EXPECT_EQ(pair.b.memory[11], std::byte{0});
 }
 
+// T-CQ-3: the CQ works on, too.
 TEST(Qps, HoldTheirPdAndCqsAndTellTheirCapabilities) {
   EnginePair pair;
   QpInit init = plain_init(pair.a);
@@ -61,6 +62,11 @@ TEST(Qps, HoldTheirPdAndCqsAndTellTheirCapabilities) {
   EXPECT_EQ(free_cq(*pair.a.send_cq).error().code, ErrorCode::Busy);
   EXPECT_EQ(deallocate_pd(*pair.a.pd).error().code, ErrorCode::Busy);
   EXPECT_EQ(pair.a.send_cq->uses(), 2U);
+  CountedRequest send;
+  ASSERT_TRUE(post_send(*pair.a.qp, signaled(send, verbs::WrOpcode::RdmaWrite)));
+  pair.environment.advance(Duration::milliseconds(1));
+  EXPECT_EQ(send.calls, 1U);
+  EXPECT_EQ(send.status, verbs::WcStatus::Success);
   ASSERT_TRUE(destroy_qp(**qp));
   EXPECT_EQ(pair.a.send_cq->uses(), 1U);
 }
@@ -134,6 +140,36 @@ TEST(QpModifies, AreRefusedWithoutAChange) {
   modify.attributes.alternate_address.port = PortNumber{9};
   EXPECT_EQ(modify_qp(qp, modify).error().code, ErrorCode::InvalidArgument);
   EXPECT_EQ(query_qp(qp, {})->attributes, before);
+}
+
+// T-PORT-2
+TEST(QpModifies, KnowNoPort0AndNoneBehindTheLast) {
+  EnginePair pair;
+  const auto behind = static_cast<std::uint8_t>(pair.a.device->last_port().value() + 1);
+  for (const PortNumber port : {PortNumber{0}, PortNumber{behind}}) {
+    QpInit init = plain_init(pair.a);
+    Qp* const qp = *create_qp(*pair.a.pd, init);
+    QpModify modify{.mask = verbs::QpAttributeMask{QpAttribute::State} | QpAttribute::Port |
+                            QpAttribute::PKeyIndex | QpAttribute::RemoteAccess};
+    modify.attributes.state = QpState::Init;
+    modify.attributes.port = port;
+    EXPECT_EQ(modify_qp(*qp, modify).error().code, ErrorCode::InvalidArgument);
+    EXPECT_EQ(query_qp(*qp, {})->attributes.state, QpState::Reset);
+    modify.attributes.port = PortNumber{1};
+    ASSERT_TRUE(modify_qp(*qp, modify));
+    modify = {.mask = verbs::QpAttributeMask{QpAttribute::State} | QpAttribute::AddressVector |
+                      QpAttribute::PathMtu | QpAttribute::DestQpn | QpAttribute::RqPsn |
+                      QpAttribute::MaxDestRdAtomic | QpAttribute::MinRnrTimer};
+    modify.attributes.state = QpState::Rtr;
+    modify.attributes.path_mtu = verbs::Mtu::Mtu1024;
+    modify.attributes.address.dlid = Lid{2};
+    modify.attributes.address.port = port;
+    EXPECT_EQ(modify_qp(*qp, modify).error().code, ErrorCode::InvalidArgument);
+    EXPECT_EQ(query_qp(*qp, {})->attributes.state, QpState::Init);
+    modify.attributes.address.port = PortNumber{1};
+    EXPECT_TRUE(modify_qp(*qp, modify));
+    ASSERT_TRUE(destroy_qp(*qp));
+  }
 }
 
 TEST(QpModifies, HoldTheSourceGidOfTheAddressVector) {

@@ -205,16 +205,53 @@ int check_rdma_context(void) {
   return close_pair(&a, &b);
 }
 
+/* T-PORT-2: no port 0, and none behind the last; T-PORT-4: a GID whose index nobody wants. */
+static int check_ports(void) {
+  const u8 ports[] = {0, 2};
+  union ib_gid gid;
+  struct ib_port_attr attr;
+  struct ib_port_modify modify;
+  unsigned i;
+  u16 index;
+  u16 pkey;
+  u8 lmc;
+  u8 port = 0;
+  enum ib_port_state state;
+  memset(&modify, 0, sizeof(modify));
+  CHECK(rdma_query_gid(devices[0], 1, 0, &gid) == 0);
+  for (i = 0; i < sizeof(ports); i++) {
+    union ib_gid none;
+    CHECK(ib_query_port(devices[0], ports[i], &attr) == -EINVAL);
+    CHECK(rdma_query_gid(devices[0], ports[i], 0, &none) == -EINVAL);
+    CHECK(PTR_ERR(rdma_get_gid_attr(devices[0], ports[i], 0)) == -EINVAL);
+    CHECK(PTR_ERR(rdma_find_gid_by_port(devices[0], &gid, IB_GID_TYPE_IB, ports[i], NULL)) ==
+          -EINVAL);
+    CHECK(ib_query_pkey(devices[0], ports[i], 0, &pkey) == -EINVAL);
+    CHECK(ib_find_pkey(devices[0], ports[i], 0xFFFF, &index) == -EINVAL);
+    CHECK(ib_get_cached_pkey(devices[0], ports[i], 0, &pkey) == -EINVAL);
+    CHECK(ib_find_cached_pkey(devices[0], ports[i], 0xFFFF, &index) == -EINVAL);
+    CHECK(ib_find_exact_cached_pkey(devices[0], ports[i], 0xFFFF, &index) == -EINVAL);
+    CHECK(ib_get_cached_lmc(devices[0], ports[i], &lmc) == -EINVAL);
+    CHECK(ib_get_cached_port_state(devices[0], ports[i], &state) == -EINVAL);
+    CHECK(ib_modify_port(devices[0], ports[i], IB_PORT_SHUTDOWN, &modify) == -EINVAL);
+  }
+  CHECK(ib_find_gid(devices[0], &gid, &port, NULL) == 0 && port == 1);
+  return 0;
+}
+
 int check_refusals(void) {
   struct end a;
   struct ib_qp_attr attr;
-  struct ib_port_attr port;
   struct request request = {.cqe = {done}};
   struct ib_send_wr first = {.wr_cqe = &request.cqe, .opcode = IB_WR_SEND};
   const struct ib_send_wr* bad = NULL;
   u16 index;
   u16 pkey;
-  int failed = open_end(&a, devices[0], 0);
+  int failed = check_ports();
+  if (failed) {
+    return failed;
+  }
+  failed = open_end(&a, devices[0], 0);
   if (failed) {
     return failed;
   }
@@ -227,7 +264,6 @@ int check_refusals(void) {
   CHECK(PTR_ERR(ib_alloc_cq(devices[0], NULL, 0, 0, IB_POLL_DIRECT)) == -EINVAL);
   CHECK(PTR_ERR(ib_alloc_cq(devices[0], NULL, 8, 1000, IB_POLL_DIRECT)) == -EINVAL);
   CHECK(PTR_ERR(ib_alloc_mr(a.pd, IB_MR_TYPE_USER, 8)) == -EINVAL);
-  CHECK(ib_query_port(devices[0], 9, &port) == -EINVAL);
   CHECK(ib_query_pkey(devices[0], 1, 0, &pkey) == 0 && pkey == 0xFFFF);
   CHECK(ib_find_pkey(devices[0], 1, 0x7FFF, &index) == 0 && index == 0);
   CHECK(ib_find_pkey(devices[0], 1, 0x1234, &index) == -ENOENT);

@@ -229,8 +229,10 @@ TEST_F(MadAgents, AreRefusedForAPortWithoutThatQpAndForAMethodThatIsTaken) {
                        .mgmt_class = kPerf, .methods = mad::methods({MadMethod::Get}), .name = "second"}
   };
   EXPECT_FALSE(register_mad_agent(service_, b_.device(), kPort, again));
-  EXPECT_EQ(register_mad_agent(service_, b_.device(), PortNumber{9}, again).error().code,
-            ErrorCode::InvalidArgument);
+  for (const PortNumber port : {PortNumber{0}, PortNumber{3}}) {  // T-PORT-2
+    EXPECT_EQ(register_mad_agent(service_, b_.device(), port, again).error().code,
+              ErrorCode::InvalidArgument);
+  }
   FakeDriver roce{registry_, PortCapabilities{PortCapability::ProtocolRoceUdp}};
   ASSERT_TRUE(roce.register_as("roce"));
   EXPECT_EQ(register_mad_agent(service_, roce.device(), kPort, again).error().code,

@@ -112,7 +112,9 @@ TEST_F(PathAh, IsRefusedAndHoldsNothingWithoutItsPortRateOrSourceGid) {
   const auto refusal = [&](PortNumber port, const wire::PathRecord& path) {
     return init_ah_attributes_from_path(ib_.device(), port, path).error().code;
   };
-  EXPECT_EQ(refusal(PortNumber{9}, path_to_peer(2)), ErrorCode::InvalidArgument);
+  for (const PortNumber port : {PortNumber{0}, PortNumber{3}}) {  // T-PORT-2
+    EXPECT_EQ(refusal(port, path_to_peer(2)), ErrorCode::InvalidArgument);
+  }
   wire::PathRecord path = path_to_peer(2);
   path.rate = 63;
   EXPECT_EQ(refusal(kPort, path), ErrorCode::InvalidArgument);

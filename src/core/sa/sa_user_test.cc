@@ -177,11 +177,16 @@ TEST_F(SaUsers, AreToldOnceThatTheDeviceWentAndMayEndAfterwards) {
   EXPECT_EQ(codes_.size(), 1U);
 }
 
-TEST_F(SaUsers, AreRefusedWhereNothingCanBeAsked) {  // R-SA-4
-  EXPECT_EQ(user_->get_path({.device = a_.device(), .port = PortNumber{9}}, {}, kGids, note())
-                .error()
-                .code,
-            ErrorCode::InvalidArgument);
+TEST_F(SaUsers, AreRefusedWhereNothingCanBeAsked) {  // R-SA-4, T-PORT-2
+  for (const PortNumber port : {PortNumber{0}, PortNumber{3}}) {
+    EXPECT_EQ(
+        user_->get_path({.device = a_.device(), .port = port}, {}, kGids, note()).error().code,
+        ErrorCode::InvalidArgument);
+    EXPECT_EQ(user_->query_service({.device = a_.device(), .port = port}, MadMethod::Get, {}, 1, {})
+                  .error()
+                  .code,
+              ErrorCode::InvalidArgument);
+  }
   FakeDriver roce{registry_, PortCapabilities{PortCapability::ProtocolRoceUdp}};
   ASSERT_TRUE(roce.register_as("roce"));
   EXPECT_EQ(
@@ -200,7 +205,7 @@ TEST_F(SaUsers, AreRefusedWhereNothingCanBeAsked) {  // R-SA-4
   EXPECT_THAT(codes_, ElementsAre(std::nullopt));
 }
 
-// R-SA-7: the same status of SA is another error for a path, a group and a service.
+// R-SA-7, T-SA-5: the same status of SA is another error for a path, a group and a service.
 TEST_F(SaUsers, HaveErrorsOfTheirOwnForAPathAGroupAndAService) {
   server_->answer = [](mad::MadMessage& message) {
     return SaServer::refuse(message, wire::SaStatus::NoRecords);
