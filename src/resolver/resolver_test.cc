@@ -23,6 +23,17 @@ using local::DataOpcode;
 using local::DataStatus;
 using wire::PathRecord;
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define WEFT_IS_SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(WEFT_IS_SANITIZED)
+constexpr bool kIsSanitized = true;
+#else
+constexpr bool kIsSanitized = false;
+#endif
+
 constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::SaHeader>;
 constexpr Lid kOwnLid{1};
 constexpr Lid kSaLid{2};
@@ -388,9 +399,9 @@ TEST_F(HostWithResolver, IgnoresWhatIsNoRequest) {
   EXPECT_EQ(resolver.counters().malformed, 1U);
 }
 
-// Part of T-NL-7: that wants 100,000 a second, which an optimised build does; sanitized, a look-up
-// takes several times as long, and more where another thread has the other half of the core.
-TEST_F(HostWithResolver, LooksUpTenThousandPathsASecondEvenWhenSanitized) {
+// T-NL-7: a hundred thousand a second. Sanitized, a look-up takes several times as long, and more
+// where another thread has the other half of the core.
+TEST_F(HostWithResolver, LooksUpAHundredThousandPathsASecond) {
   resolver.preload(
       parse_preload("path sgid=fe80::11 dgid=fe80::22 slid=1 dlid=7 mtu=4 rate=7\n").value());
   std::vector<std::byte> datagram;
@@ -418,7 +429,7 @@ TEST_F(HostWithResolver, LooksUpTenThousandPathsASecondEvenWhenSanitized) {
     best = std::min(best, cpu_time() - begin);
   }
   EXPECT_EQ(resolver.counters().hits, kBatches * kLookUps);
-  EXPECT_LT(best.nanoseconds() / kLookUps, 100'000);
+  EXPECT_LT(best.nanoseconds() / kLookUps, kIsSanitized ? 100'000 : 10'000);
   RecordProperty("nanoseconds_a_lookup", std::to_string(best.nanoseconds() / kLookUps));
 }
 

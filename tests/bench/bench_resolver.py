@@ -68,6 +68,12 @@ def rate_name(outstanding, each):
     return f"look-ups, {outstanding} outstanding, {each} a datagram"
 
 
+def too_slow(found):
+    """Rates of one CPU below what is asked (T-NL-7), each as a failure."""
+    medians = {name: statistics.median(values) for name, values in found.items() if name.endswith("of CPU time")}
+    return [f"{name}: {value:,.0f}, asked: {GOAL_RATE:,}" for name, value in medians.items() if value < GOAL_RATE]
+
+
 def measure(runs, say):
     """({name: [values]}, [failure]): look-ups a second, and microseconds of a path."""
     found, failures = {}, []
@@ -86,6 +92,7 @@ def measure(runs, say):
                     said = ask(fabric, "rate", outstanding, each, RATE_SECONDS)
                     found.setdefault(rate_name(outstanding, each), []).append(said["lookups_per_s"])
                     found.setdefault(f"{rate_name(outstanding, each)}, a second of CPU time", []).append(said["lookups_per_cpu_s"])
+        failures.extend(too_slow(found))
     try:
         say("look-ups on one CPU")
         with one_cpu(), weft_clients.Fabric(TOPOLOGY, f"bench-resolver-{os.getpid()}") as fabric:
