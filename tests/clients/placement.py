@@ -64,6 +64,11 @@ class Placement(unittest.TestCase):
     def wait_for_way(self, fabric, way, why=""):
         self.wait_until(lambda: any(qp.get("way") == way and why in qp["why"] for qp in self.qps(fabric)), f"{way}: {why}; but {self.qps(fabric)}")
 
+    def pid_of_client(self, fabric):
+        pids = set()
+        self.wait_until(lambda: pids.update(qp["pid"] for qp in self.qps(fabric)) or pids, "the client answers what it holds")
+        return pids.pop()
+
     def counters(self, fabric):
         done = subprocess.run([fabric.weft, "status", "--counters", "--json", "--name", fabric.name], capture_output=True, text=True, timeout=PATIENCE_SECONDS,
                               check=True, env=fabric.environment())
@@ -141,7 +146,7 @@ class Placement(unittest.TestCase):
             with self.subTest(killed):
                 server, client = self.start_pair(fabric, "ib_write_bw", "-D", "60", "-s", str(1 << 20))
                 self.wait_for_way(fabric, PLACED)
-                pid = {qp["pid"] for qp in self.qps(fabric)}.pop()
+                pid = self.pid_of_client(fabric)
                 os.kill(pid, signal.SIGSTOP)
                 self.assertEqual(self.counters(fabric)["h1:1"]["link_downed"], 0)  # the daemon answers
                 os.kill(pid, signal.SIGCONT)
