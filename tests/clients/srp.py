@@ -34,6 +34,8 @@ GUIDE = weft_clients.ROOT / "docs" / "guide" / "srp.md"
 PORT = 5555
 READY_SECONDS = 20               # policy
 SECONDS = 60                     # policy: of one client
+RECONNECT_SECONDS = 1            # policy of the initiator: between two logins
+MORE_SECONDS = 5                 # policy: what a busy machine takes beyond what is promised
 SERVER, CLIENT = "h1", "h2"
 INITIATOR = "0x" + "00" * 15 + "77"
 TOKEN = b"weft srp payload"      # all that the files of the file system hold, each block of it
@@ -219,6 +221,9 @@ class Srp(Hosts):
             load = self.start_load(attached, image, disk)
             target.kill()
             with Target(self.fabric, "--lun", str(disk)) as again:
+                start = time.monotonic()
+                self.until(lambda: self.status(SERVER)[0]["targets"][0]["sessions"], "nobody logs in")
+                self.assertLess(time.monotonic() - start, RECONNECT_SECONDS + MORE_SECONDS)
                 output, in_time = weft_clients.communicate(load, time.monotonic() + SECONDS)
                 self.assertTrue(in_time, output)
                 self.assertEqual(load.returncode, 0, output)
@@ -230,9 +235,11 @@ class Srp(Hosts):
         with Target(self.fabric, "--lun", str(disk)) as target, self.attached(target.url(), "--fast-fail", "2") as attached:
             load = self.start_load(attached, image, disk)
             target.kill()
-            output, in_time = weft_clients.communicate(load, time.monotonic() + SECONDS)
+            start = time.monotonic()
+            output, in_time = weft_clients.communicate(load, start + SECONDS)
             self.assertTrue(in_time, "it waits for ever")
             self.assertIn("Input/output error", output)
+            self.assertLess(time.monotonic() - start, 2 + MORE_SECONDS, "fast-fail is 2 s")
 
     def test_an_initiator_killed_under_load_leaves_nothing(self):
         disk, image = iscsi_attach.empty_disk(self.folder), iscsi_attach.random_image(self.folder)
@@ -722,7 +729,7 @@ class Srp(Hosts):
                             self.attached(target.url().replace(target.identifier, "6" * 32)).__enter__()
                     sums, faults = srp_tables.judge([capture.path])
                     self.assertEqual(faults, [])
-                    for what in ("login", "refusal", "read", "write", "abort", "logout", "end"):
+                    for what in ("login", "refusal", "read", "write", "marker", "abort", "logout", "end"):
                         self.assertGreater(sums[what], 0, f"{what}: {sums}")
                     self.assertEqual(sums["immediate"] > 0, not options, sums)
 
@@ -777,6 +784,28 @@ class Srp(Hosts):
         rtu = next(each for each in said if each.kind == "RTU")
         answer = next(each for each in said if each.kind == "send" and each.octets[0] == 0xC1)
         self.assertLess(answer.at - rtu.at, 0.6, "the command is answered once the RTU is there")
+
+    def test_commands_whose_rtu_is_lost_are_executed_in_their_order(self):
+        """T-SRPT-5: no RTU comes, so that the QP's event alone says that the connection is there."""
+        self.addCleanup(self.fabric.run, "fault", "clear")
+        with Target(self.fabric, "--lun", "ram:1M") as target:
+            with self.attached(target.url()):
+                pass  # which asks for the path
+            # It logs in once to ask for the size: REQ, RTU and DREQ; then REQ, and the RTU that is lost.
+            self.fabric.run("fault", "add", "drop", "after=4", "count=1", "opcode=ud-send-only", "qp=1", f"out={CLIENT}:1")
+            with fat_tree.Capture(self.fabric, (SERVER, 1), self.folder) as capture, self.attached(target.url()) as attached:
+                self.good(attached, *(f"aio_write -P {number} {number * 4}k 4k" for number in range(1, 9)), "aio_flush",
+                          *(f"read -P {number} {number * 4}k 4k" for number in range(1, 9)))
+                [rule] = json.loads(self.fabric.run("fault", "list", "--json"))
+                self.fabric.run("fault", "clear")
+            self.assertEqual(target.stop()[0], 0)
+        self.assertEqual(rule["hit"], 1)
+        said = [each for each in srp_tables.messages(capture.path) if isinstance(each, srp_tables.Message)]
+        kinds = [each.kind for each in said]
+        self.assertEqual((kinds.count("REP"), kinds.count("RTU")), (2, 1), "only the first login's RTU has come")
+        commands, answers = ([each.octets[8:16] for each in said if each.kind == "send" and each.octets[0] == opcode] for opcode in (0x02, 0xC1))
+        self.assertGreater(len(commands), 16)
+        self.assertEqual(answers, commands, "tags, in the order of the commands")
 
     def test_device_management_is_right_by_the_tables_alone(self):
         with Target(self.fabric, "--lun", "ram:1M", "--name", "5"):
