@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import zlib
 
 import crc_check
 import guide
@@ -81,6 +82,9 @@ def packets_16b(path):
         h0, h1, h2, h3, h4 = struct.unpack("<5I", payload[:20])
         header = {"slid": h0 & 0xFFFFF | (h2 >> 8 & 0xF) << 20, "dlid": h1 & 0xFFFFF | (h2 >> 12 & 0xF) << 20, "bytes": (h0 >> 20 & 0x7FF) * 8,
                   "l2": h1 >> 29 & 3, "lt": h1 >> 31, "l4": h2 & 0xFF, "pkey": h2 >> 16, "entropy": h3 & 0xFFFF, "vesw": h4 >> 16, "whole": len(payload)}
+        # What switches change is taken as ones: BECN, SC and FECN, age.
+        masked = struct.pack("<5I", h0 | 1 << 31, h1 | 0x11F00000, h2, h3 | 0xFF << 16, h4) + payload[20:-5]
+        header["icrc"] = zlib.crc32(masked) == int.from_bytes(payload[-5:-1], "little")
         found.append((header, payload[20:len(payload) - 5 - (payload[-1] & 7)]))
     return found
 
@@ -209,6 +213,8 @@ class AsThisUser(Vnic, unittest.TestCase):
             self.assertEqual((header["bytes"], header["l2"], header["lt"], header["l4"], header["vesw"], header["pkey"]),
                              (header["whole"], 2, 1, 0x78, 100, 0xFFFF))
             self.assertGreaterEqual(len(frame), 60)
+            self.assertTrue(header["icrc"])
+            self.assertEqual(header["whole"], (20 + len(frame) + 5 + 7) // 8 * 8, "no more padding than it takes")
             self.assertIn(header["slid"], lids.values())
             self.assertIn(header["dlid"], groups if frame[0] & 1 else lids.values())
             if frame[12:14] == b"\x08\x00" and frame[23] == 6:  # TCP
