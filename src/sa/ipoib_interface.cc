@@ -246,7 +246,7 @@ void IpoibInterface::handle(const wire::ArpMessage& arp, const mad::MadAddress& 
     return take_answer(arp.sender, arp.sender_hardware, source, now);
   }
   if (arp.sender == arp.target) {
-    return take_announcement(arp.sender_hardware, source);
+    return take_announcement(arp.sender_hardware, source, now);
   }
   if (!has(arp.target) || has(arp.sender)) {
     return;
@@ -264,7 +264,7 @@ void IpoibInterface::handle(const wire::NeighborMessage& message, const mad::Mad
   if (message.type == wire::NeighborMessageType::Advertisement) {
     if (message.hardware && !message.flags.has(wire::NeighborFlag::Solicited) &&
         message.destination == wire::all_nodes_group()) {
-      take_announcement(*message.hardware, source);
+      take_announcement(*message.hardware, source, now);
     }
     if (message.hardware) {
       take_answer(message.target, *message.hardware, source, now);
@@ -308,10 +308,13 @@ void IpoibInterface::take_answer(const IpAddress& address,
 /// Who announces its address may have moved: the path that is known leads to where it was. The
 /// address itself is not believed (NeighborTable); what a liar causes is a query of SA.
 void IpoibInterface::take_announcement(const wire::IpoibHardwareAddress& hardware,
-                                       const mad::MadAddress& source) {
+                                       const mad::MadAddress& source, Instant now) {
   if (source.global && source.global->dgid == hardware.gid) {
     ++counters_.moves;
     sa_.clear_paths_to(hardware.gid);
+    if (on_moved_) {
+      on_moved_(hardware.gid, now);
+    }
   }
 }
 

@@ -83,6 +83,10 @@ class IpoibInterface {
   /// Record of the broadcast group, which defines Q_Key, MTU, rate and SL of the link.
   [[nodiscard]] const std::optional<wire::McMemberRecord>& group() const { return group_; }
 
+  /// Called with the GID of who announces its address, since that may be at another LID now.
+  using MoveHandler = std::function<void(const Gid& gid, Instant now)>;
+  void set_move_handler(MoveHandler handler) { on_moved_ = std::move(handler); }
+
   /// Leaves the group. Call it before destroying the interface of a port that remains.
   void stop(Instant now);
   /// Call after the port's SaClient was updated by set_port.
@@ -122,7 +126,8 @@ class IpoibInterface {
   void send(const mad::MadAddress& to, std::vector<std::byte> payload);
   void send_solicitation(const IpAddress& address);
   void send_announcement(const IpAddress& address);
-  void take_announcement(const wire::IpoibHardwareAddress& hardware, const mad::MadAddress& source);
+  void take_announcement(const wire::IpoibHardwareAddress& hardware, const mad::MadAddress& source,
+                         Instant now);
   [[nodiscard]] std::optional<IpAddress> source_for(const IpAddress& address) const;
   [[nodiscard]] mad::MadAddress group_address() const;
   [[nodiscard]] mad::MadAddress answer_address(const mad::MadAddress& source) const;
@@ -134,6 +139,7 @@ class IpoibInterface {
   std::vector<InterfaceAddress> addresses_;
   InterfaceLimits limits_;
   std::function<void()> on_due_;
+  MoveHandler on_moved_;
   Gid broadcast_;
   std::optional<MembershipId> membership_;
   Instant join_at_{Instant::never()};

@@ -75,11 +75,15 @@ IpoibStack::IpoibStack(const IpoibStackOptions& options, const sa::LocalPort& po
           {.port = sa::PortKey{1}, .pkey = partition_of(port)}, options.qpn, sa_, options.addresses,
           {}, [] {}, now),
       link_(neighbors_),
-      interface_(link_, {.mode = options.mode, .qpn = options.qpn, .mtu = options.mtu}),
+      interface_(link_, {.mode = options.mode,
+                         .qpn = options.qpn,
+                         .mtu = options.mtu,
+                         .parent_mtu = options.parent_mtu}),
       qpn_(options.qpn) {
   // SA knows members by port only (IBTA vol 1 §15.2.5.17), and other programs of the host may be in
   // the same groups. The fabric's daemon counts attached QPs, and leaves after the last.
   neighbors_.set_flags(ipoib::flags_of(options.mode));
+  neighbors_.set_move_handler([this](const Gid& gid, Instant at) { drop_path(gid, at); });
   sa_.set_other_owner([](const Gid&) { return Flags{wire::JoinState::FullMember}; });
   set_port(port, now);
   // No host reports these (RFC 3376 §6, RFC 3810 §6), and every host listens to them.
@@ -91,8 +95,12 @@ void IpoibStack::set_port(const sa::LocalPort& port, Instant now) {
   if (port == sa_.port()) {
     return;
   }
+  const Lid was_at = sa_.port().lid;
   sa_.set_port(port, now);
   neighbors_.port_changed(now);
+  if (port.lid != was_at && was_at != Lid{}) {
+    neighbors_.announce(now);
+  }
   interface_.link_changed(now);
   interface_.paths().invalidate_all(now);  // groups are joined anew by the client of SA
 }
@@ -113,6 +121,14 @@ void IpoibStack::handle_datagram(const mad::ReceivedDatagram& datagram, Instant 
        .qkey = datagram.source.qkey,
        .mgid = is_multicast ? std::optional{datagram.destination_gid} : std::nullopt},
       now);
+}
+
+void IpoibStack::connection_lost(ipoib::ConnectionId id, Instant now) {
+  const auto peer = interface_.connections().peer_of(id);
+  interface_.connections().lost(id, now);
+  if (peer) {
+    drop_path(*peer, now);
+  }
 }
 
 void IpoibStack::transmit(ByteSpan packet, Instant now) { interface_.transmit(packet, now); }
@@ -233,6 +249,12 @@ void IpoibStack::ask_path(const ipoib::PathTable::Query& query, Instant now) {
   if (!asked) {
     interface_.paths().failed(query.id, now);
   }
+}
+
+/// What goes that way does not arrive, so packets wait until SA has answered anew.
+void IpoibStack::drop_path(const Gid& dgid, Instant now) {
+  sa_.clear_paths_to(dgid);
+  interface_.paths().broken(dgid, now);
 }
 
 /// With a GRH, as all multicast packets have (IBTA vol 1 §10.5.1), and the Q_Key that the QP has.

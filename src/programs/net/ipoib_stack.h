@@ -28,8 +28,9 @@ namespace weft::programs::net {
 
 struct IpoibStackOptions {
   Qpn qpn{};  ///< of the UD QP
-  std::vector<InterfaceAddress> addresses;
-  std::uint32_t mtu{};  ///< wanted; 0: the link's
+  std::vector<InterfaceAddress> addresses{};
+  std::uint32_t mtu{};         ///< wanted; 0: the link's
+  std::uint32_t parent_mtu{};  ///< of a child interface; 0: it is none
   ipoib::ConnectedMode mode{ipoib::ConnectedMode::None};
 };
 
@@ -48,6 +49,8 @@ class IpoibStack {
   void handle_datagram(const mad::ReceivedDatagram& datagram, Instant now);
   /// What came over a connection of connected mode (RFC 4755). Not trusted.
   void handle_connected(ByteSpan payload) { interface_.handle_connected(payload); }
+  /// A connection that this end has made is lost: the way there may be another now.
+  void connection_lost(ipoib::ConnectionId id, Instant now);
   /// An IP packet of the host.
   void transmit(ByteSpan packet, Instant now);
   void handle_timeout(Instant now);
@@ -103,6 +106,7 @@ class IpoibStack {
   void leave(const Gid& mgid, Instant now);
   void run_paths(Instant now);
   void ask_path(const ipoib::PathTable::Query& query, Instant now);
+  void drop_path(const Gid& dgid, Instant now);
   [[nodiscard]] mad::MadAddress group_address(const wire::McMemberRecord& group) const;
   [[nodiscard]] mad::MadAddress neighbor_address(const ipoib::PathTable::Send& send) const;
 

@@ -26,30 +26,35 @@ constexpr Lid kSaLid{100};
 constexpr QKey kLinkQKey{0xB1B};
 
 struct End {
-  explicit End(std::uint32_t index)
-      : number(index),
-        stack(
-            {
-                .qpn = Qpn{0x100 + index},
-                .addresses = {{IpAddress::v4(0x0A4D'0000 + index), 16},
-                           {IpAddress::v6(0xFD77'001B'0000'0000, index), 64}},
-                .mtu = 0
-  },
-            port(), Instant{}) {}
+  explicit End(std::uint32_t index, const IpoibStackOptions& options = {},
+               PKey partition = kDefaultPKey)
+      : number(index), lid(index), pkey(partition), stack(own(index, options), port(), Instant{}) {}
+
+  [[nodiscard]] static IpoibStackOptions own(std::uint32_t index, IpoibStackOptions options) {
+    options.qpn = Qpn{0x100 + index};
+    options.addresses = {
+        {IpAddress::v4(0x0A4D'0000 + index), 16},
+        {IpAddress::v6(0xFD77'001B'0000'0000, index), 64}
+    };
+    return options;
+  }
 
   [[nodiscard]] sa::LocalPort port(bool is_active = true) const {
     sa::LocalPort port;
-    port.lid = Lid{number};
+    port.lid = lid;
     port.state = is_active ? verbs::PortState::Active : verbs::PortState::Down;
-    port.sm_lid = kSaLid;
-    port.gids = {
-        Gid{kDefaultGidPrefix, Guid{number}}
-    };
-    port.pkeys = {kDefaultPKey};
+    port.sm_lid = sm_lid;
+    port.gids = {gid()};
+    port.pkeys = {pkey};
     return port;
   }
 
+  [[nodiscard]] Gid gid() const { return {kDefaultGidPrefix, Guid{number}}; }
+
   std::uint32_t number;
+  Lid lid;
+  PKey pkey;
+  Lid sm_lid{kSaLid};
   IpoibStack stack;
   std::vector<ipoib::Packet> received;
 };
@@ -81,12 +86,16 @@ class IpoibStackTest : public ::testing::Test {
   void carry(End& end) {
     end.stack.handle_timeout(now);
     while (const auto mad = end.stack.poll_mad(now)) {
-      EXPECT_EQ(mad->address.lid, kSaLid);
-      sa_.handle_mad({.lid = Lid{end.number}}, mad->bytes, now);
+      EXPECT_EQ(mad->address.lid, end.sm_lid);
+      sa_.handle_mad({.lid = end.lid}, mad->bytes, now);
     }
     sa_.handle_timeout(now);
     while (const auto mad = sa_.poll_transmit(now)) {
-      ends.at(mad->address.lid.value() - 1)->stack.handle_mad({.lid = kSaLid}, mad->bytes, now);
+      const auto to =
+          std::ranges::find(ends, mad->address.lid, [](const auto& one) { return one->lid; });
+      if (to != ends.end()) {
+        (*to)->stack.handle_mad({.lid = (*to)->sm_lid}, mad->bytes, now);
+      }
     }
     while (const auto datagram = end.stack.poll_datagram()) {
       deliver(end, *datagram);
@@ -99,18 +108,19 @@ class IpoibStackTest : public ::testing::Test {
   /// As the fabric would: to all ports whose QP is attached, or to the owner of the LID.
   void deliver(End& from, const mad::Datagram& datagram) {
     sent_keys.push_back(datagram.to.qkey);
+    sent_to.push_back(datagram.to.lid);
     const Gid dgid = datagram.to.global ? datagram.to.global->dgid : Gid{};
     for (const auto& to : ends) {
       const bool is_for_it = datagram.to.lid.is_multicast()
                                  ? to.get() != &from && to->stack.attachments().contains(dgid)
-                                 : Lid{to->number} == datagram.to.lid;
+                                 : to->lid == datagram.to.lid;
       if (!is_for_it) {
         continue;
       }
       mad::ReceivedDatagram received{
           .destination_qp = datagram.to.qp,
           .destination_gid = dgid,
-          .source = {.lid = Lid{from.number},
+          .source = {.lid = from.lid,
                      .qp = datagram.source_qp,
                      .qkey = datagram.to.qkey == kQKeyOfQp ? from.stack.qkey().value_or(QKey{})
                                                            : datagram.to.qkey,
@@ -134,15 +144,19 @@ class IpoibStackTest : public ::testing::Test {
     };
     if (request.message.header().method == wire::MadMethod::Get) {
       auto path = *wire::parse<wire::PathRecord>(record);
-      path.dlid = Lid{static_cast<std::uint32_t>(path.dgid.interface_id().value())};
+      queries.push_back(path.dgid);
+      path.dlid = ends.at(path.dgid.interface_id().value() - 1)->lid;
       path.slid = request.source.lid;
       return answer(wire::pack(path));
     }
     auto member = *wire::parse<wire::McMemberRecord>(record);
     if (request.message.header().method == wire::MadMethod::Set) {
       joins.emplace_back(member.mgid, member.join_state);
+    } else {
+      leaves.emplace_back(member.mgid, member.join_state);
     }
-    member.mlid = Lid{0xC000 + (std::to_integer<std::uint32_t>(member.mgid.octets()[15]) & 0xFF)};
+    member.mlid =
+        Lid{first_mlid + (std::to_integer<std::uint32_t>(member.mgid.octets()[15]) & 0xFF)};
     member.qkey = kLinkQKey;
     member.mtu = static_cast<std::uint8_t>(verbs::Mtu::Mtu2048);
     return answer(wire::pack(member));
@@ -164,8 +178,12 @@ class IpoibStackTest : public ::testing::Test {
   Instant now;
   mad::ManagementInterface sa_{mad::InterfaceKind::Gsi};
   mad::TestAgent server_{[this](mad::MadRequest& request) { return serve(request); }};
+  std::uint32_t first_mlid{0xC000};
+  std::vector<Gid> queries;
   std::vector<std::pair<Gid, Flags<wire::JoinState>>> joins;
+  std::vector<std::pair<Gid, Flags<wire::JoinState>>> leaves;
   std::vector<QKey> sent_keys;
+  std::vector<Lid> sent_to;
   std::vector<std::unique_ptr<End>> ends;
 };
 
@@ -217,7 +235,13 @@ TEST_F(IpoibStackTest, JoinsWhatItsHostListensTo) {  // R-IPOIB-7, R-IPOIB-8, R-
   }));
   ends[1]->stack.transmit(ipoib::testing::igmp("17000000e0010203"), now);  // leaves
   run(Duration::milliseconds(100));
-  EXPECT_FALSE(has(*ends[1]));
+  EXPECT_FALSE(has(*ends[1]));  // and SA hears of it from the fabric's daemon (IpoibStack())
+  EXPECT_TRUE(leaves.empty());
+  run(Duration::seconds(121), Duration::seconds(1));  // who only sent leaves at SA itself
+  EXPECT_THAT(leaves, ::testing::Contains(joins.front()));
+  EXPECT_THAT(leaves,
+              ::testing::Each(::testing::Field(&decltype(leaves)::value_type::second,
+                                               Flags{wire::JoinState::SendOnlyFullMember})));
 }
 
 TEST_F(IpoibStackTest, GoesDownAndUpWithItsPort) {  // R-IPOIB-9
@@ -240,6 +264,84 @@ TEST_F(IpoibStackTest, JoinsAnewWhenSaAsks) {  // R-IPOIB-9
   EXPECT_TRUE(
       std::ranges::any_of(joins, [&](const auto& join) { return join.first == broadcast; }));
   EXPECT_EQ(joins.size(), 3U);  // that, 224.0.0.1 and ff02::1
+}
+
+TEST_F(IpoibStackTest, JoinsAnewAtAnotherSubnetManager) {  // R-IPOIB-9
+  const Gid all_hosts = wire::ipoib_group(ip("224.0.0.1"), kDefaultPKey);
+  joins.clear();
+  first_mlid = 0xC100;  // that SA gives others
+  ends[0]->sm_lid = Lid{101};
+  ends[0]->stack.set_port(ends[0]->port(), now);
+  run(Duration::seconds(1));
+  EXPECT_EQ(joins.size(), 3U);
+  EXPECT_EQ(ends[0]->stack.attachments().at(all_hosts), Lid{0xC101});
+  sent_to.clear();
+  ends[0]->stack.transmit(make_packet(ip("10.77.0.1"), ip("224.0.0.1"), 77), now);
+  run(Duration::milliseconds(100));
+  EXPECT_THAT(sent_to, ::testing::ElementsAre(Lid{0xC101}));
+}
+
+TEST_F(IpoibStackTest, AsksForPathsAnewWhenSaAsksOrAnotherComes) {  // R-IPOIB-12
+  expect_delivered("10.77.0.1", "10.77.0.2");
+  auto port = ends[0]->port();
+  ++port.reregistrations;
+  queries.clear();
+  ends[0]->stack.set_port(port, now);
+  run(Duration::milliseconds(100));
+  EXPECT_THAT(queries, ::testing::ElementsAre(ends[1]->gid()));
+  ends[0]->sm_lid = port.sm_lid = Lid{101};
+  queries.clear();
+  ends[0]->stack.set_port(port, now);
+  run(Duration::milliseconds(100));
+  EXPECT_THAT(queries, ::testing::ElementsAre(ends[1]->gid()));
+  expect_delivered("10.77.0.1", "10.77.0.2");
+}
+
+TEST_F(IpoibStackTest, AsksForThePathToANeighborThatHasMoved) {  // R-IPOIB-12
+  expect_delivered("10.77.0.1", "10.77.0.2");
+  queries.clear();
+  ends[1]->lid = Lid{12};
+  ends[1]->stack.set_port(ends[1]->port(), now);
+  run(Duration::milliseconds(100));
+  EXPECT_THAT(queries, ::testing::Contains(ends[1]->gid()));
+  expect_delivered("10.77.0.1", "10.77.0.2");
+}
+
+TEST_F(IpoibStackTest, AsksForThePathOfAConnectionThatIsLost) {  // R-IPOIB-12
+  using Kind = ipoib::ConnectionAction::Kind;
+  for (const std::uint32_t number : {1U, 2U}) {
+    ends[number - 1] =
+        std::make_unique<End>(number, IpoibStackOptions{.mode = ipoib::ConnectedMode::Reliable});
+  }
+  run(Duration::seconds(1));
+  IpoibStack& stack = ends[0]->stack;
+  const auto connect = [&] {
+    stack.transmit(make_packet(ip("10.77.0.1"), ip("10.77.0.2")), now);
+    run(Duration::milliseconds(100));
+    const auto action = stack.connections().poll_action();
+    return action && action->kind == Kind::Connect ? action->id : ipoib::ConnectionId{};
+  };
+  stack.connections().refused(connect(), now);
+  expect_delivered("10.77.0.1", "10.77.0.2");  // by datagrams, by a path
+  run(Duration::seconds(10), Duration::milliseconds(100));
+  const ipoib::ConnectionId made = connect();
+  ASSERT_NE(made, ipoib::ConnectionId{});
+  stack.connections().established(
+      made, wire::pack(ipoib::ConnectionData{.qpn = Qpn{0x102}, .receive_mtu = 4096}), now);
+  queries.clear();
+  stack.connection_lost(made, now);
+  run(Duration::milliseconds(100));
+  EXPECT_THAT(queries, ::testing::ElementsAre(ends[1]->gid()));
+}
+
+TEST_F(IpoibStackTest, OfAChildHasNoLongerPacketsThanItsParent) {  // R-IPOIB-19
+  constexpr PKey kPartition{0x8005};
+  ends[0] = std::make_unique<End>(1, IpoibStackOptions{.parent_mtu = 1500}, kPartition);
+  run(Duration::seconds(1));
+  EXPECT_TRUE(ends[0]->stack.is_up());
+  EXPECT_EQ(ends[0]->stack.mtu(), 1500U);
+  EXPECT_EQ(ends[0]->stack.pkey(), kPartition);
+  EXPECT_TRUE(ends[0]->stack.attachments().contains(wire::ipoib_broadcast_group(kPartition)));
 }
 
 TEST_F(IpoibStackTest, SleepsWhileNothingHappens) {

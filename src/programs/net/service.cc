@@ -92,7 +92,7 @@ Result<void> Service::open_connected() {
       {.established = [&](ipoib::ConnectionId id,
                           ByteSpan data) { table.established(id, data, os::now()); },
        .refused = [&](ipoib::ConnectionId id) { table.refused(id, os::now()); },
-       .lost = [&](ipoib::ConnectionId id) { table.lost(id, os::now()); },
+       .lost = [&](ipoib::ConnectionId id) { stack_.connection_lost(id, os::now()); },
        .accept = [&](ipoib::ConnectionId id, ByteSpan data) { return table.accept(id, data); },
        .closed = [&](ipoib::ConnectionId id) { table.closed(id); },
        .receive = [&](ByteSpan payload) { stack_.handle_connected(payload); }});

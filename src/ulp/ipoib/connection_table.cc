@@ -130,6 +130,12 @@ void ConnectionTable::lost(ConnectionId id, Instant now) {
   }
 }
 
+std::optional<Gid> ConnectionTable::peer_of(ConnectionId id) const {
+  const auto found =
+      std::ranges::find_if(outbound_, [&](const auto& one) { return one.second.id == id; });
+  return found == outbound_.end() ? std::nullopt : std::optional{found->first.first};
+}
+
 Result<ConnectionData> ConnectionTable::accept(ConnectionId id, ByteSpan private_data) {
   const auto data = wire::parse<ConnectionData>(private_data);
   if (!data) {

@@ -126,6 +126,8 @@ class ConnectionTable {
   void established(ConnectionId id, ByteSpan private_data, Instant now);
   void refused(ConnectionId id, Instant now);
   void lost(ConnectionId id, Instant now);
+  /// Where it leads; none: there is no such connection.
+  [[nodiscard]] std::optional<Gid> peer_of(ConnectionId id) const;
 
   /// A REQ: this end's private data if it is accepted, under the peer's id.
   [[nodiscard]] Result<ConnectionData> accept(ConnectionId id, ByteSpan private_data);

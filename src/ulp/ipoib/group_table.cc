@@ -222,17 +222,9 @@ void GroupTable::joined(const McMemberRecord& record, Instant now) {
 
 void GroupTable::refused(const Gid& mgid, Instant now) {
   const auto found = groups_.find(mgid);
-  if (found != groups_.end()) {
+  if (found != groups_.end() && !planted(PlantedBug::RefusalIgnored)) {
     ++counters_.refused;
     step(mgid, found->second, GroupEvent::Refused, now);
-  }
-}
-
-void GroupTable::reregister(Instant now) {
-  for (auto& [mgid, group] : groups_) {
-    if (!planted(PlantedBug::ReregisterIgnored)) {
-      step(mgid, group, GroupEvent::Changed, now);
-    }
   }
 }
 

@@ -38,7 +38,7 @@ enum class GroupEvent : std::uint8_t {
   Answered,
   Refused,
   Due,      ///< time to try again
-  Changed,  ///< another kind of membership is wanted, or SA has forgotten this one
+  Changed,  ///< another kind of membership is wanted
 };
 
 struct GroupRow {
@@ -114,11 +114,10 @@ class GroupTable {
   /// Sends to the group when it is joined, which begins now if need be.
   void send(const IpAddress& group, Packet packet, Instant now);
 
-  /// SA's answers to joins.
+  /// SA's answers to joins, and to those that SA's client repeats by itself where SA has lost its
+  /// memberships (client reregistration, another SM): the group may have another MLID then.
   void joined(const wire::McMemberRecord& record, Instant now);
   void refused(const Gid& mgid, Instant now);
-  /// SA has lost its memberships: all are joined anew (client reregistration, another SM).
-  void reregister(Instant now);
 
   void handle_timeout(Instant now);
   [[nodiscard]] Instant deadline() const;

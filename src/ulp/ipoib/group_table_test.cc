@@ -5,7 +5,6 @@
 #include "ulp/ipoib/testing_packets.h"
 #include "wire/address_text.h"
 #include "wire/ipoib/mgid.h"
-#include "wire/mad/component_mask.h"
 
 namespace weft::ipoib {
 namespace {
@@ -54,10 +53,17 @@ TEST(IpoibGroups, TakeTheBroadcastGroupsParameters) {  // R-IPOIB-6, R-IPOIB-7
   expected.mtu_selector = wire::Selector::Exactly;
   expected.rate_selector = wire::Selector::Exactly;
   EXPECT_EQ(join->join.record, expected);
-  using wire::kComponent;
-  EXPECT_NE((join->join.mask & kComponent<McMemberRecord, "Q_Key">), 0U);
-  EXPECT_NE((join->join.mask & kComponent<McMemberRecord, "FlowLabel">), 0U);
-  EXPECT_EQ((join->join.mask & kComponent<McMemberRecord, "MLID">), 0U);
+  // IBTA vol 1 §15.2.5.17, by the bits: no MLID (3), and Scope (15) is the MGID's.
+  constexpr std::uint64_t kQkey = 1U << 2U;
+  constexpr std::uint64_t kMtuAndItsSelector = 3U << 4U;
+  constexpr std::uint64_t kTClass = 1U << 6U;
+  constexpr std::uint64_t kPkey = 1U << 7U;
+  constexpr std::uint64_t kRateAndItsSelector = 3U << 8U;
+  constexpr std::uint64_t kSl = 1U << 12U;
+  constexpr std::uint64_t kFlowLabel = 1U << 13U;
+  constexpr std::uint64_t kHopLimit = 1U << 14U;
+  EXPECT_EQ(join->join.mask, kQkey | kMtuAndItsSelector | kTClass | kPkey | kRateAndItsSelector |
+                                 kSl | kFlowLabel | kHopLimit);
 }
 
 TEST(IpoibGroups, AreOfTheScopeOfTheLink) {  // R-IPOIB-5
@@ -154,17 +160,19 @@ TEST(IpoibGroups, WaitForTheLink) {
   EXPECT_EQ(groups.poll_action()->kind, Kind::Join);
 }
 
-TEST(IpoibGroups, AreJoinedAnewWhenSaHasForgottenThem) {  // R-IPOIB-9
+TEST(IpoibGroups, AreWhereSaSaysWhenTheyAreJoinedAnew) {  // R-IPOIB-9
   GroupTable groups;
   groups.link_up(broadcast(), {});
-  ASSERT_TRUE(groups.set_listening(ip("224.1.2.3"), true, {}));
-  groups.joined(answer_to(*groups.poll_action()), {});
-  groups.reregister({});
-  const auto again = groups.poll_action();
-  ASSERT_TRUE(again);
-  groups.joined(answer_to(*again, 0xC077), {});
-  groups.send(ip("224.1.2.3"), {}, {});
+  ASSERT_TRUE(groups.set_listening(ip("224.1.2.3"), true, at(0)));
+  const auto join = groups.poll_action();
+  groups.joined(answer_to(*join), at(0));
+  groups.joined(answer_to(*join, 0xC077), at(0));
+  groups.send(ip("224.1.2.3"), {}, at(0));
   EXPECT_EQ(groups.poll_action()->group.mlid, Lid{0xC077});
+  groups.refused(join->mgid, at(0));
+  EXPECT_EQ(groups.state_of(join->mgid), GroupState::Retry);
+  groups.handle_timeout(at(1));
+  EXPECT_EQ(groups.poll_action()->kind, Kind::Join);
 }
 
 TEST(IpoibGroups, SendToTheBroadcastGroupWithoutAJoin) {

@@ -208,11 +208,6 @@ void Interface::link_changed(Instant now) {
   flush_resolved(now);
 }
 
-void Interface::reregister(Instant now) {
-  groups_.reregister(now);
-  paths_.invalidate_all(now);
-}
-
 void Interface::handle_timeout(Instant now) {
   flush_resolved(now);
   std::erase_if(waiting_, [&](const auto& one) {

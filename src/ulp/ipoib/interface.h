@@ -98,8 +98,6 @@ class Interface {
   void handle_connected(ByteSpan payload);
   /// The link may have come up or gone down, or found neighbours.
   void link_changed(Instant now);
-  /// Another subnet manager or LID, or SA asks to register anew.
-  void reregister(Instant now);
 
   void handle_timeout(Instant now);
   [[nodiscard]] Instant deadline() const;

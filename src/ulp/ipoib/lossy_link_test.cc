@@ -77,6 +77,12 @@ class World final : public Link {
     ConnectionId number_of_peer{};
   };
 
+  struct Asked {
+    std::uint64_t number{};
+    wire::McMemberRecord record{};
+    bool is_refused{};
+  };
+
   // The link: everybody is known.
   [[nodiscard]] std::optional<wire::McMemberRecord> group() const override {
     return wire::McMemberRecord{.mgid = wire::ipoib_broadcast_group(kDefaultPKey),
@@ -117,9 +123,9 @@ class World final : public Link {
         std::ranges::rotate(lids_, lids_.begin() + 1);
         members_.clear();
         for (const auto& one : ends_) {
-          one->reregister(now_);
+          one->paths().invalidate_all(now_);
         }
-        return;
+        return join_anew();
       }
       case 1:
       case 2: {
@@ -224,16 +230,12 @@ class World final : public Link {
 
   /// A port has one membership of a group, in several join states. SA is asked in order.
   void perform(std::size_t end, const GroupAction& action) {
-    auto& states = members_[{action.mgid, end}];
     if (action.kind == GroupAction::Kind::Leave) {
+      auto& states = members_[{action.mgid, end}];
       states = states.without(action.left);
+      asked_.erase({action.mgid, end});
     } else if (action.kind == GroupAction::Kind::Join) {
-      const bool is_refused = random_.chance(loss_, 100);
-      states = is_refused ? states : action.join.record.join_state;
-      after([this, end, record = action.join.record, is_refused] {
-        is_refused ? ends_[end]->groups().refused(record.mgid, now_)
-                   : ends_[end]->groups().joined(record, now_);
-      });
+      ask({action.mgid, end}, action.join.record);
     } else {
       for (std::size_t to = 0; to < kEnds; ++to) {
         if (to != end) {  // switches may deliver more than what is listened to
@@ -242,6 +244,33 @@ class World final : public Link {
                 {.payload = packet, .pkey = kDefaultPKey, .qkey = kLinkQKey, .mgid = mgid}, now_);
           });
         }
+      }
+    }
+  }
+
+  /// As SA's client of the end: an answer counts if nothing else was asked since.
+  void ask(const std::pair<Gid, std::size_t>& member, const wire::McMemberRecord& record) {
+    const std::uint64_t number = ++order_;
+    const bool is_refused = random_.chance(loss_, 100);
+    asked_[member] = {.number = number, .record = record, .is_refused = is_refused};
+    auto& states = members_[member];
+    states = is_refused ? states : record.join_state;
+    after([this, member, number] {
+      const auto found = asked_.find(member);
+      if (found == asked_.end() || found->second.number != number) {
+        return;
+      }
+      GroupTable& groups = ends_[member.second]->groups();
+      found->second.is_refused ? groups.refused(member.first, now_)
+                               : groups.joined(found->second.record, now_);
+    });
+  }
+
+  /// Another SA: the clients ask it for what they have, and do not wait to be told (SaClient).
+  void join_anew() {
+    for (const auto& [member, asked] : std::map{asked_}) {
+      if (!asked.is_refused) {
+        ask(member, asked.record);
       }
     }
   }
@@ -333,6 +362,7 @@ class World final : public Link {
   std::vector<std::uint32_t> lids_;
   std::vector<Connection> connections_;
   std::map<std::pair<Gid, std::size_t>, Flags<wire::JoinState>> members_;
+  std::map<std::pair<Gid, std::size_t>, Asked> asked_;
   std::map<std::size_t, std::map<std::uint64_t, bool>> listening_;
   std::map<std::uint32_t, Sent> sent_;
   std::map<std::pair<Instant, std::uint64_t>, std::function<void()>> events_;

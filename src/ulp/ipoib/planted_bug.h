@@ -10,7 +10,7 @@ namespace weft::ipoib {
 enum class PlantedBug : std::uint8_t {
   None,
   LeaveForgotten,      ///< a group that nobody listens to any more is not left
-  ReregisterIgnored,   ///< memberships that SA has lost are not joined anew
+  RefusalIgnored,      ///< memberships that SA does not give, or not again, are not asked for again
   OldPathKept,         ///< another subnet manager, and packets go where the old one sent them
   QueueSentTwice,      ///< packets that waited for a path are kept when they are sent
   AnyGroupDelivered,   ///< packets of groups that nobody listens to are delivered
