@@ -6,7 +6,9 @@ what is left when a process is killed; the commands of the guide.
 
 Nothing here leaves the namespaces of the fabric's hosts.
 """
+import contextlib
 import hashlib
+import ipaddress
 import json
 import os
 import pathlib
@@ -151,11 +153,22 @@ class Net(namespaces.Account):
         self.on("h1", "sh", "-c", sender)
         for host, receiver in receivers.items():
             self.assertEqual(receiver.stdout.readline(), "hello\n", host)
-        groups = self.weft("exec", "h1", "--", "saquery", "-g").stdout
-        self.assertIn("ff12:401b:ffff::f01:203", groups)
+        group = "ff12:401b:ffff::f01:203"
+        self.assertEqual(self.members(group), {self.gid_of(host) for host in ("h1", "h2", "h3")})
+        for receiver in receivers.values():
+            self.finish(receiver)
+        self.assertTrue(namespaces.eventually(lambda: self.members(group) == {self.gid_of("h1")}), "who listens no longer is a member still")
 
-    def shown(self, what, host):
-        return json.loads(self.weft("net", what, host, "--json").stdout)
+    def members(self, group):
+        """Their GIDs, as SA tells who knows its SM_Key."""
+        shown = self.weft("exec", "h1", "--", "saquery", "--smkey", "1", "MCMR").stdout
+        return {gid for mgid, gid in re.findall(r"MGID\.+(\S+)\s+PortGid\.+(\S+)", shown) if mgid == group}
+
+    def gid_of(self, host):
+        return str(ipaddress.IPv6Address(bytes.fromhex(self.shown("addr", host)["link_address"].replace(":", "")[8:])))
+
+    def shown(self, what, host, *options):
+        return json.loads(self.weft("net", what, host, "--json", *options).stdout)
 
     def test_addresses_neighbors_and_counters_are_shown(self):
         self.net_up("h1", "h2")
@@ -168,12 +181,65 @@ class Net(namespaces.Account):
         self.assertEqual((peer["up"], peer["mtu"], peer["mode"]), (True, 2044, "datagram"))
         self.assertIn("10.77.0.2/16", peer["addresses"])
         self.assertEqual({row["address"]: row["link_address"] for row in self.shown("neigh", "h1")}["10.77.0.2"], peer["link_address"])
+        guid = peer["link_address"].replace(":", "")[-16:]
+        self.assertEqual(peer["dhcp_client_identifier"].replace(":", ""), "ff" + "0000ffff" + "0003" + "0020" + guid)  # RFC 4390 §2.1, RFC 4361 §6.1
         gid = self.weft("exec", "h2", "--", "ibv_devinfo", "-v").stdout
         self.assertIn(peer["link_address"].replace(":", "")[8:], re.search(r"GID\[\s*0\]:\s*(\S+)", gid)[1].rstrip(",").replace(":", ""))
         self.weft("net", "down", "h1")
         said = self.weft("net", "stats", "h1", check=False)
         self.assertEqual(said.returncode, 1)
         self.assertIn("ib0 is not up: weft net up HOST", said.stderr)
+
+    @contextlib.contextmanager
+    def captured(self, host):
+        """The file with what InfiniBand carries meanwhile."""
+        path = pathlib.Path(self.folder, "ib.pcap")
+        capture = subprocess.Popen([*self.prefix, self.weft_path, "capture", host, "-o", str(path)], env=self.environment(), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(lambda: capture.poll() is None and weft_clients.end(capture))
+        self.assertTrue(namespaces.eventually(lambda: path.exists() and path.stat().st_size >= 24))
+        yield path
+        time.sleep(0.5)
+        capture.send_signal(signal.SIGINT)
+        capture.wait(namespaces.SECONDS)
+
+    def partitioned(self):
+        """Three hosts, of which two are in the partition 5."""
+        path = pathlib.Path(self.folder, "partitioned.toml")
+        hosts = "".join(f'[[host]]\nname = "h{number}"\n[[host.hca]]\n[[host.hca.port]]\npkeys = [{pkeys}]\n'
+                        for number, pkeys in ((1, "0xFFFF, 0x8005"), (2, "0xFFFF, 0x8001, 0x8005"), (3, "0xFFFF")))
+        links = "".join(f'[[link]]\na = "h{number}:1"\nb = "s1:{number}"\n' for number in (1, 2, 3))
+        path.write_text(f'{hosts}[[switch]]\nname = "s1"\nports = 36\n{links}', encoding="utf-8")
+        path.chmod(0o644)
+        os.chmod(self.folder, 0o755)
+        self.up(str(path))
+
+    def test_a_child_is_of_its_partition_alone(self):
+        """R-IPOIB-19."""
+        self.partitioned()
+        child = ("--pkey", "0x8005")
+        self.assertIn("ib0 is not up: weft net up HOST", self.weft("net", "up", "h1", *child, check=False).stderr)
+        self.weft("net", "up", "h1", "--mtu", "1500")
+        self.weft("net", "up", "h2", "h3")
+        self.assertEqual(self.weft("net", "up", "h1", "h2", *child).stdout,
+                         "h1: ib0.8005 fd77:1b:0:8005::1/64 fe80::1b00:0:0:1/64 mtu 1500\n"
+                         "h2: ib0.8005 fd77:1b:0:8005::2/64 fe80::1b00:0:0:2/64 mtu 2044\n")
+        self.assertIn("no member of the partition 0x8005", self.weft("net", "up", "h3", *child, check=False).stderr)
+        shown = self.shown("addr", "h2", *child)
+        self.assertEqual((shown["interface"], shown["pkey"], shown["group"]), ("ib0.8005", 0x8005, "ff12:401b:8005::ffff:ffff"))
+        before = self.shown("stats", "h1")
+        with self.captured("h1") as path:
+            self.assertIn("3 received", self.ping("h1", "-c", "3", "-i", "0.2", "fd77:1b:0:8005::2"))
+        self.assertEqual(self.shown("stats", "h1")["tx_packets"], before["tx_packets"])
+        self.assertGreaterEqual(self.shown("stats", "h1", *child)["tx_packets"], 3)
+        told = subprocess.run(["tshark", "-n", "-r", str(path), "-Y", "icmpv6.type == 128 or icmpv6.type == 129", "-T", "fields", "-e", "infiniband.bth.p_key"],
+                              capture_output=True, text=True, timeout=namespaces.SECONDS, check=True).stdout.split()
+        self.assertGreaterEqual(len(told), 6)
+        self.assertEqual({int(pkey, 0) for pkey in told}, {0x8005})
+        self.weft("net", "down", "h1")
+        self.assertNotIn("ib0", self.on("h1", "ip", "-br", "link").stdout)
+        self.weft("net", "down", "h2", *child)
+        self.assertRegex(self.on("h2", "ip", "-br", "link").stdout, r"(?m)^ib0 (?!.*ib0\.)")
 
     def test_tcpdump_sees_ip_and_a_capture_sees_infiniband(self):
         self.net_up("h1", "h2", topology="star:2")
@@ -186,17 +252,10 @@ class Net(namespaces.Account):
             self.assertTrue(line, f"{program[0]} has ended: {said}")
             said += line
         time.sleep(1 if self.ordinary else 0)  # tshark says so a little before
-        path = pathlib.Path(self.folder, "ib.pcap")
-        capture = subprocess.Popen([*self.prefix, self.weft_path, "capture", "h1", "-o", str(path)], env=self.environment(), stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-        self.addCleanup(lambda: capture.poll() is None and weft_clients.end(capture))
-        self.assertTrue(namespaces.eventually(lambda: path.exists() and path.stat().st_size >= 24))
-        self.ping("h1", "-c", "3", "-i", "0.3", "10.77.0.2")
-        seen = dump.stdout.read()
+        with self.captured("h1") as path:
+            self.ping("h1", "-c", "3", "-i", "0.3", "10.77.0.2")
+            seen = dump.stdout.read()
         self.assertRegex(seen, r"10\.77\.0\.1 \S+ 10\.77\.0\.2:?\s+ICMP .*cho")
-        time.sleep(0.5)
-        capture.send_signal(signal.SIGINT)
-        capture.wait(namespaces.SECONDS)
         checked = crc_check.check_file(path)
         self.assertEqual(checked["wrong"], 0, checked["problems"])
         told = subprocess.run(["tshark", "-n", "-r", str(path), "-T", "fields", "-e", "infiniband.deth.q_key", "-e", "frame.protocols"],

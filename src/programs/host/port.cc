@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "verbs/mtu.h"
 #include "verbs/port_state.h"
@@ -20,7 +21,8 @@ namespace {
 
 }  // namespace
 
-Result<sa::LocalPort> port_attributes(ibv_context& context, std::uint8_t port) {
+Result<sa::LocalPort> port_attributes(ibv_context& context, std::uint8_t port,
+                                      std::uint16_t pkey_index) {
   ibv_port_attr known{};
   if (const int error = ibv_query_port(&context, port, &known)) {
     return fail(ErrorCode::NoSuchDevice, "ibv_query_port: {}", std::strerror(error));
@@ -41,10 +43,34 @@ Result<sa::LocalPort> port_attributes(ibv_context& context, std::uint8_t port) {
     out.gids = {gid_of(gid)};
   }
   __be16 pkey{};
-  if (ibv_query_pkey(&context, port, 0, &pkey) == 0) {
+  if (ibv_query_pkey(&context, port, pkey_index, &pkey) == 0) {
     out.pkeys = {PKey{ntohs(pkey)}};
   }
   return out;
+}
+
+Result<std::uint16_t> find_pkey(ibv_context& context, std::uint8_t port, PKey pkey) {
+  ibv_port_attr known{};
+  if (const int error = ibv_query_port(&context, port, &known)) {
+    return fail(ErrorCode::NoSuchDevice, "ibv_query_port: {}", std::strerror(error));
+  }
+  std::optional<std::uint16_t> found;
+  for (std::uint16_t index = 0; index < known.pkey_tbl_len; ++index) {
+    __be16 entry{};
+    if (ibv_query_pkey(&context, port, index, &entry) != 0 ||
+        PKey{ntohs(entry)}.base() != pkey.base()) {
+      continue;
+    }
+    if (PKey{ntohs(entry)}.is_full_member()) {
+      return index;
+    }
+    found = found.value_or(index);
+  }
+  if (!found) {
+    return fail(ErrorCode::NotFound, "port {} is no member of the partition {:#06x}", port,
+                pkey.value());
+  }
+  return *found;
 }
 
 PortEvent take_port_event(ibv_context& context) {

@@ -6,13 +6,18 @@
 
 #include <cstdint>
 
+#include "base/keys.h"
 #include "base/result.h"
 #include "sa/local_port.h"
 
 namespace weft::programs {
 
-/// NoSuchDevice: the device is gone.
-[[nodiscard]] Result<sa::LocalPort> port_attributes(ibv_context& context, std::uint8_t port);
+/// With the P_Key at that index of its table. NoSuchDevice: the device is gone.
+[[nodiscard]] Result<sa::LocalPort> port_attributes(ibv_context& context, std::uint8_t port,
+                                                    std::uint16_t pkey_index = 0);
+/// Where the table has a key of this partition, of a full member if there is one. NotFound:
+/// nowhere.
+[[nodiscard]] Result<std::uint16_t> find_pkey(ibv_context& context, std::uint8_t port, PKey pkey);
 
 enum class PortEvent : std::uint8_t {
   None,

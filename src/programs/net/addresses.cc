@@ -27,7 +27,7 @@ Result<std::vector<InterfaceAddress>> addresses_by_position(const AddressPrefixe
                                                             std::span<const IpAddress> of_eth0) {
   std::vector<InterfaceAddress> addresses;
   for (const IpAddress& address : of_eth0) {
-    if (address.is_v4() && address.v4_number() >> 16 == kByPosition >> 16) {
+    if (prefixes.ipv4 != 0 && address.is_v4() && address.v4_number() >> 16 == kByPosition >> 16) {
       addresses.push_back({IpAddress::v4(prefixes.ipv4 | (address.v4_number() & 0xFFFF)), 16});
     } else if (address.is_v6() && half(address, 0) == kUniqueLocalByPosition &&
                half(address, 8) >> 48 == 0) {
@@ -58,6 +58,14 @@ Result<std::vector<InterfaceAddress>> parse_interface_addresses(
     addresses.push_back(*address);
   }
   return addresses;
+}
+
+Result<std::vector<InterfaceAddress>> child_addresses(PKey pkey,
+                                                      std::span<const IpAddress> of_eth0) {
+  AddressPrefixes prefixes = kIb0;
+  prefixes.ipv4 = 0;
+  prefixes.unique_local |= pkey.value();
+  return addresses_by_position(prefixes, of_eth0);
 }
 
 Result<std::vector<InterfaceAddress>> ib0_addresses(std::span<const IpAddress> of_eth0) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/ip_address.h"
+#include "base/keys.h"
 #include "base/result.h"
 
 namespace weft::programs::net {
@@ -17,7 +18,7 @@ namespace weft::programs::net {
 /// What an interface has in place of eth0's prefixes 127.77/16 and fd77::/64.
 struct AddressPrefixes {
   std::string_view interface;
-  std::uint32_t ipv4{};          ///< its upper half, the other is 0
+  std::uint32_t ipv4{};          ///< its upper half, the other is 0; all of it: no IPv4
   std::uint64_t unique_local{};  ///< of a /64
   std::uint64_t
       link_local_interface{};  ///< upper bits of the interface identifier; 0: the kernel's
@@ -36,5 +37,9 @@ struct AddressPrefixes {
 /// answers for that one. NotFound: eth0 has neither.
 [[nodiscard]] Result<std::vector<InterfaceAddress>> ib0_addresses(
     std::span<const IpAddress> of_eth0);
+/// The same of a child in that partition: fd77:1b:0:PARTITION::n/64 and the link-local one. No
+/// prefix of IPv4 has room for a P_Key and all hosts.
+[[nodiscard]] Result<std::vector<InterfaceAddress>> child_addresses(
+    PKey pkey, std::span<const IpAddress> of_eth0);
 
 }  // namespace weft::programs::net

@@ -27,6 +27,16 @@ TEST(Ib0Addresses, AreThoseOfEth0WithOtherPrefixes) {  // R-IPOIB-21
   EXPECT_EQ(texts_of({"127.77.1.44"}), std::vector<std::string>{"10.77.1.44/16"});
 }
 
+TEST(Ib0Addresses, OfAChildNameItsPartition) {  // R-IPOIB-19
+  const std::vector of_eth0{parse_ip_address("127.77.0.1").value(),
+                            parse_ip_address("fd77::1").value()};
+  std::vector<std::string> texts;
+  for (const InterfaceAddress& address : child_addresses(PKey{0x8005}, of_eth0).value()) {
+    texts.push_back(to_string(address));
+  }
+  EXPECT_EQ(texts, (std::vector<std::string>{"fd77:1b:0:8005::1/64", "fe80::1b00:0:0:1/64"}));
+}
+
 TEST(Ib0Addresses, AreNotMadeOfOthers) {
   EXPECT_TRUE(texts_of({"127.78.0.1", "10.0.0.1", "fd77:0:0:0:1::1", "fd78::1"}).empty());
   EXPECT_NE(ib0_addresses({}).error().reason.find("--address"), std::string::npos);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <optional>
+#include <utility>
 
 #include "programs/control/control.h"
 #include "programs/control/on_host.h"
@@ -22,9 +24,73 @@ constexpr Duration kAskWithin = Duration::seconds(5);  // policy
   return kFailed;
 }
 
+/// The full member's key of the partition, which names it (RFC 4391 §4); none: ib0's own.
+[[nodiscard]] std::optional<PKey> partition_of(std::uint16_t pkey) {
+  constexpr std::uint16_t kFullMember = 0x8000;
+  return pkey == 0 ? std::nullopt
+                   : std::optional{PKey{static_cast<std::uint16_t>(pkey | kFullMember)}};
+}
+
+/// As Linux names children of ib0.
+[[nodiscard]] std::string interface_of(std::optional<PKey> partition) {
+  return partition ? fmt::format("ib0.{:04x}", partition->value()) : "ib0";
+}
+
+[[nodiscard]] std::string service_of(std::optional<PKey> partition) {
+  return partition ? fmt::format("{}.{:04x}", kServiceName, partition->value())
+                   : std::string{kServiceName};
+}
+
+[[nodiscard]] Error not_up(std::optional<PKey> partition) {
+  return {ErrorCode::NotFound,
+          fmt::format("{} is not up: weft net up HOST", interface_of(partition))};
+}
+
+void add_partition(std::vector<std::string>& words, std::uint16_t pkey) {
+  if (pkey != 0) {
+    words.insert(words.end(), {"--pkey", fmt::format("{:#06x}", pkey)});
+  }
+}
+
 [[nodiscard]] Result<std::vector<InterfaceAddress>> addresses_for(const HostsOptions& options) {
-  return options.addresses.empty() ? ib0_addresses(addresses_of("eth0"))
-                                   : parse_interface_addresses(options.addresses);
+  if (!options.addresses.empty()) {
+    return parse_interface_addresses(options.addresses);
+  }
+  const auto partition = partition_of(options.pkey);
+  const auto of_eth0 = addresses_of("eth0");
+  return partition ? child_addresses(*partition, of_eth0) : ib0_addresses(of_eth0);
+}
+
+[[nodiscard]] Result<ServiceOptions> service_options(const HostsOptions& options) {
+  auto addresses = addresses_for(options);
+  if (!addresses) {
+    return std::unexpected(std::move(addresses.error()));
+  }
+  const auto partition = partition_of(options.pkey);
+  ServiceOptions service{.name = interface_of(partition),
+                         .service = service_of(partition),
+                         .partition = partition,
+                         .addresses = *std::move(addresses),
+                         .mtu = options.mtu,
+                         .mode = options.mode == "connected" ? ipoib::ConnectedMode::Reliable
+                                                             : ipoib::ConnectedMode::None};
+  if (partition) {
+    const auto parent = mtu_of(interface_of({}));
+    if (!parent) {
+      return std::unexpected(not_up({}));
+    }
+    service.parent_mtu = *parent;
+  }
+  return service;
+}
+
+[[nodiscard]] int stop_one(std::optional<PKey> partition) {
+  const auto stopped = stop_service(service_of(partition));
+  if (!stopped) {
+    return print_error(stopped.error().code == ErrorCode::NotFound ? not_up(partition)
+                                                                   : stopped.error());
+  }
+  return 0;
 }
 
 }  // namespace
@@ -38,36 +104,37 @@ int up(const HostsOptions& options) {
     arguments.insert(arguments.end(), {"--mtu", std::to_string(options.mtu)});
   }
   arguments.insert(arguments.end(), {"--mode", options.mode});
+  add_partition(arguments, options.pkey);
   return start_on_all(options.hosts, options.fabric, arguments);
 }
 
 int down(const HostsOptions& options) {
-  return run_on_all(options.hosts, options.fabric, {"stop"});
+  std::vector<std::string> arguments{"stop"};
+  add_partition(arguments, options.pkey);
+  return run_on_all(options.hosts, options.fabric, arguments);
 }
 
 int run_interface(const HostsOptions& options) {
-  const auto addresses = addresses_for(options);
-  if (!addresses) {
-    return print_error(addresses.error());
+  const auto wanted = service_options(options);
+  if (!wanted) {
+    return print_error(wanted.error());
   }
-  const auto lock = take_interface();
+  const auto lock = take_interface(wanted->name, wanted->service);
   if (!lock) {
     return print_error(lock.error());
   }
-  const auto mode =
-      options.mode == "connected" ? ipoib::ConnectedMode::Reliable : ipoib::ConnectedMode::None;
-  const auto service = Service::start({.addresses = *addresses, .mtu = options.mtu, .mode = mode});
+  const auto service = Service::start(*wanted);
   if (!service) {
     return print_error(service.error());
   }
   const auto ended = (*service)->run([&](std::uint32_t mtu) {
     std::string list;
-    for (const InterfaceAddress& address : *addresses) {
+    for (const InterfaceAddress& address : wanted->addresses) {
       list += " " + to_string(address);
     }
-    fmt::print("ib0{} mtu {}\n", list, mtu);
+    fmt::print("{}{} mtu {}\n", wanted->name, list, mtu);
     std::fflush(stdout);
-    leave_caller(kServiceName);
+    leave_caller(wanted->service);
   });
   return ended ? 0 : print_error(ended.error());
 }
@@ -78,26 +145,26 @@ int show(const ShowOptions& options) {
     if (options.is_json) {
       words.emplace_back("--json");
     }
+    add_partition(words, options.pkey);
     return run_on_host(options.host, options.fabric, words);
   }
-  const auto said = ask(kServiceName, options.what + (options.is_json ? " json" : ""), kAskWithin);
+  const auto partition = partition_of(options.pkey);
+  const auto said =
+      ask(service_of(partition), options.what + (options.is_json ? " json" : ""), kAskWithin);
   if (!said) {
-    return print_error(said.error().code == ErrorCode::NotFound
-                           ? Error{ErrorCode::NotFound, "ib0 is not up: weft net up HOST"}
-                           : said.error());
+    return print_error(said.error().code == ErrorCode::NotFound ? not_up(partition) : said.error());
   }
   fmt::print("{}", *said);
   return 0;
 }
 
-int stop_interface() {
-  const auto stopped = stop_service(kServiceName);
-  if (!stopped) {
-    return print_error(stopped.error().code == ErrorCode::NotFound
-                           ? Error{ErrorCode::NotFound, "ib0 is not up"}
-                           : stopped.error());
+int stop_interface(std::uint16_t pkey) {
+  if (pkey == 0) {
+    for (const std::string& child : services_named(fmt::format("{}.", kServiceName))) {
+      static_cast<void>(stop_service(child));  // it may have ended meanwhile
+    }
   }
-  return 0;
+  return stop_one(partition_of(pkey));
 }
 
 }  // namespace weft::programs::net

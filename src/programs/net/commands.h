@@ -8,7 +8,8 @@ namespace weft::programs::net {
 
 struct HostsOptions {
   std::vector<std::string> hosts;
-  std::string fabric;  ///< empty: the usual one
+  std::string fabric;    ///< empty: the usual one
+  std::uint16_t pkey{};  ///< of a child of ib0; 0: ib0 itself
   std::vector<std::string> addresses;
   std::uint32_t mtu{};
   std::string mode{"datagram"};
@@ -16,13 +17,14 @@ struct HostsOptions {
 
 /// `weft net up`: starts a program on each host and waits until its interface is up. Exit status.
 [[nodiscard]] int up(const HostsOptions& options);
-/// `weft net down`: ends them.
+/// `weft net down`: ends them; ib0's children before it.
 [[nodiscard]] int down(const HostsOptions& options);
 
 struct ShowOptions {
   std::string what;  ///< addr, neigh or stats
   std::string host;  ///< empty: this one
   std::string fabric;
+  std::uint16_t pkey{};  ///< as HostsOptions
   bool is_json{};
 };
 
@@ -31,6 +33,6 @@ struct ShowOptions {
 
 /// On the host, in its namespaces.
 [[nodiscard]] int run_interface(const HostsOptions& options);
-[[nodiscard]] int stop_interface();
+[[nodiscard]] int stop_interface(std::uint16_t pkey);
 
 }  // namespace weft::programs::net

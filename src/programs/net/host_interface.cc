@@ -3,7 +3,10 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 
+#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -34,12 +37,25 @@ namespace {
 
 }  // namespace
 
-Result<os::UniqueFd> take_interface() {
-  auto taken = take_service("net", [] { return if_nametoindex("ib0") != 0; });
+Result<os::UniqueFd> take_interface(const std::string& name, std::string_view service) {
+  auto taken = take_service(service, [&] { return if_nametoindex(name.c_str()) != 0; });
   if (!taken && taken.error().code == ErrorCode::Exists) {
-    return fail(ErrorCode::Exists, "ib0 is up already");
+    return fail(ErrorCode::Exists, "{} is up already", name);
   }
   return taken;
+}
+
+Result<std::uint32_t> mtu_of(const std::string& interface) {
+  ifreq request{};
+  interface.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  const os::UniqueFd socket{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  if (!socket || ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) {
+    return fail(ErrorCode::NotFound, "{}: {}", interface, std::strerror(errno));
+  }
+  if ((request.ifr_flags & IFF_UP) == 0 || ioctl(socket.get(), SIOCGIFMTU, &request) != 0) {
+    return fail(ErrorCode::NotFound, "{} is not up", interface);
+  }
+  return static_cast<std::uint32_t>(request.ifr_mtu);
 }
 
 std::vector<IpAddress> addresses_of(const std::string& interface) {

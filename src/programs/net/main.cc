@@ -18,6 +18,11 @@ int main(int count, char** arguments) {
   net::HostsOptions options;
   int status = 0;
 
+  const auto take_partition = [](CLI::App& command, std::uint16_t& pkey) {
+    command.add_option("--pkey", pkey, "Of the child of ib0 in that partition, as 0x8005")
+        ->check(CLI::Range(1, 0xFFFF));
+  };
+
   auto* const up = app.add_subcommand("up", "Give hosts an interface ib0, and wait until it is up");
   up->add_option("host", options.hosts, "Hosts, as h1 h2")->required();
   up->add_option("--name", options.fabric, "Name of the fabric");
@@ -28,11 +33,13 @@ int main(int count, char** arguments) {
                  "Less than the link's, which is 2044 as a rule, or 65520 in connected mode");
   up->add_option("--mode", options.mode, "datagram, or connected (RFC 4755)")
       ->check(CLI::IsMember({"datagram", "connected"}));
+  take_partition(*up, options.pkey);
   up->callback([&] { status = net::up(options); });
 
   auto* const down = app.add_subcommand("down", "Take it away");
   down->add_option("host", options.hosts, "Hosts, as h1 h2")->required();
   down->add_option("--name", options.fabric, "Name of the fabric");
+  take_partition(*down, options.pkey);
   down->callback([&] { status = net::down(options); });
 
   net::ShowOptions shown;
@@ -44,6 +51,7 @@ int main(int count, char** arguments) {
     auto* const show = app.add_subcommand(what, help);
     show->add_option("host", shown.host, "Host, as h1; otherwise the one that this runs on");
     show->add_option("--name", shown.fabric, "Name of the fabric");
+    take_partition(*show, shown.pkey);
     show->add_flag("--json", shown.is_json, "As JSON");
     show->callback([&shown, &status, what] {
       shown.what = what;
@@ -56,9 +64,11 @@ int main(int count, char** arguments) {
   run->add_option("--address", options.addresses)->allow_extra_args(false);
   run->add_option("--mtu", options.mtu);
   run->add_option("--mode", options.mode);
+  take_partition(*run, options.pkey);
   run->callback([&] { status = net::run_interface(options); });
   auto* const stop = app.add_subcommand("stop", "")->group("");
-  stop->callback([&] { status = net::stop_interface(); });
+  take_partition(*stop, options.pkey);
+  stop->callback([&] { status = net::stop_interface(options.pkey); });
 
   try {
     app.parse(count, arguments);

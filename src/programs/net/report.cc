@@ -33,6 +33,7 @@ std::string show_addresses(const InterfaceView& view, bool is_json) {
   }
   const std::string link = link_address_text(view.hardware);
   const std::string group = wire::address_text(view.broadcast.octets());
+  const std::string client = wire::hex_text(view.client_identifier, ":");
   const std::string qkey = view.qkey ? fmt::format("{:#010x}", view.qkey->value()) : "";
   if (is_json) {
     std::string quoted;
@@ -41,16 +42,18 @@ std::string show_addresses(const InterfaceView& view, bool is_json) {
     }
     return fmt::format(
         R"({{"interface": "{}", "up": {}, "mtu": {}, "mode": "{}", "link_address": "{}", )"
-        R"("pkey": {}, "group": "{}", "qkey": "{}", "addresses": [{}]}})"
+        R"("pkey": {}, "group": "{}", "qkey": "{}", "dhcp_client_identifier": "{}", )"
+        R"("addresses": [{}]}})"
         "\n",
         view.name, view.is_up, view.mtu, mode_text(view.mode), link, view.pkey.value(), group, qkey,
-        quoted);
+        client, quoted);
   }
   std::string text = fmt::format("{}: {}, mtu {}, {} mode\n  link address {}\n  P_Key {:#06x}, ",
                                  view.name, view.is_up ? "up" : "down", view.mtu,
                                  mode_text(view.mode), link, view.pkey.value());
   text += view.broadcast.is_zero() ? std::string{"no member of the broadcast group\n"}
                                    : fmt::format("broadcast group {} with Q_Key {}\n", group, qkey);
+  text += fmt::format("  DHCP client identifier {}\n", client);
   for (const std::string& address : addresses) {
     text += fmt::format("  {} {}\n", address.contains(':') ? "inet6" : "inet", address);
   }

@@ -3,6 +3,7 @@
 // What `weft net addr`, `neigh` and `stats` show of a host's interface, as text or as JSON: what a
 // TUN cannot have, the 20-octet address, the neighbours and the counters of IPoIB. Pure.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -26,8 +27,9 @@ struct InterfaceView {
   ipoib::ConnectedMode mode{};
   wire::IpoibHardwareAddress hardware{};
   PKey pkey{};
-  Gid broadcast{};             ///< zero: not a member of the group
-  std::optional<QKey> qkey{};  ///< of the group
+  Gid broadcast{};                             ///< zero: not a member of the group
+  std::optional<QKey> qkey{};                  ///< of the group
+  std::vector<std::byte> client_identifier{};  ///< of DHCP (RFC 4390 §2.1)
   std::span<const InterfaceAddress> addresses{};
 };
 

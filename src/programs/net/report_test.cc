@@ -18,7 +18,7 @@ TEST(NetReport, ShowsTheLinkAddressInTheOrderOfItsOctets) {
   EXPECT_EQ(link_address_text(kHardware), kLink);
 }
 
-TEST(NetReport, ShowsAnInterfaceWithItsAddresses) {
+TEST(NetReport, ShowsAnInterfaceWithItsAddresses) {  // R-IPOIB-20
   const std::array addresses{parse_interface_address("10.77.0.1/16").value(),
                              parse_interface_address("fd77:1b::1/64").value()};
   const InterfaceView view{
@@ -30,17 +30,20 @@ TEST(NetReport, ShowsAnInterfaceWithItsAddresses) {
       .pkey = kDefaultPKey,
       .broadcast = Gid{0xFF12'401B'FFFF'0000, Guid{0xFFFF'FFFF}},
       .qkey = QKey{0xB1B},
+      .client_identifier = {std::byte{0xFF}, std::byte{0x20}},
       .addresses = addresses
   };
   EXPECT_EQ(show_addresses(view, false),
             "ib0: up, mtu 2044, datagram mode\n  link address " + std::string{kLink} +
                 "\n  P_Key 0xffff, broadcast group ff12:401b:ffff::ffff:ffff with Q_Key "
-                "0x00000b1b\n  inet 10.77.0.1/16\n  inet6 fd77:1b::1/64\n");
+                "0x00000b1b\n  DHCP client identifier ff:20\n  inet 10.77.0.1/16\n  inet6 "
+                "fd77:1b::1/64\n");
   EXPECT_EQ(show_addresses(view, true),
             R"({"interface": "ib0", "up": true, "mtu": 2044, "mode": "datagram", )"
             R"("link_address": ")" +
                 std::string{kLink} +
                 R"(", "pkey": 65535, "group": "ff12:401b:ffff::ffff:ffff", "qkey": "0x00000b1b", )"
+                R"("dhcp_client_identifier": "ff:20", )"
                 R"("addresses": ["10.77.0.1/16", "fd77:1b::1/64"]})"
                 "\n");
 }

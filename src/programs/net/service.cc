@@ -35,6 +35,7 @@ Service::Service(ServiceOptions options, std::unique_ptr<UdPort> ud, SaPort sa, 
       stack_({.qpn = ud_->qpn(),
               .addresses = options_.addresses,
               .mtu = options_.mtu,
+              .parent_mtu = options_.parent_mtu,
               .mode = options_.mode},
              port, os::now()),
       control_(std::move(control)),
@@ -42,7 +43,8 @@ Service::Service(ServiceOptions options, std::unique_ptr<UdPort> ud, SaPort sa, 
       // A full queue drops, as any interface's.
       coalescer_([this](const offload::Offload& offload, ByteSpan packet) {
         tun_.write(offload, packet);
-      }) {}
+      }),
+      pkey_(stack_.pkey()) {}
 
 Result<std::unique_ptr<Service>> Service::start(const ServiceOptions& options) {
   // Before libibverbs makes threads, which inherit it.
@@ -55,7 +57,7 @@ Result<std::unique_ptr<Service>> Service::start(const ServiceOptions& options) {
   if (!tun) {
     return std::unexpected(std::move(tun.error()));
   }
-  auto ud = UdPort::open();
+  auto ud = UdPort::open(options.partition);
   if (!ud) {
     return std::unexpected(std::move(ud.error()));
   }
@@ -67,7 +69,7 @@ Result<std::unique_ptr<Service>> Service::start(const ServiceOptions& options) {
   if (!port) {
     return std::unexpected(port.error());
   }
-  auto control = Control::listen(kServiceName);
+  auto control = Control::listen(options.service);
   if (!control) {
     return std::unexpected(std::move(control.error()));
   }
@@ -226,6 +228,9 @@ Result<void> Service::take_events(Instant now) {
   auto port = ud_->attributes();
   if (!port) {
     return std::unexpected(std::move(port.error()));
+  }
+  if (options_.partition && (port->pkeys.empty() || port->pkeys.front() != pkey_)) {
+    return fail(ErrorCode::NoSuchDevice, "{}: the port has left the partition", options_.name);
   }
   port->reregistrations = reregistrations_;
   stack_.set_port(*port, now);

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/ip_address.h"
+#include "base/keys.h"
 #include "base/result.h"
 #include "os/unique_fd.h"
 #include "programs/control/control.h"
@@ -24,11 +26,14 @@
 
 namespace weft::programs::net {
 
-/// Of its control socket (programs/control/control.h).
+/// Of the control socket of ib0 (programs/control/control.h); a child has a name of its own.
 inline constexpr std::string_view kServiceName = "net";
 
 struct ServiceOptions {
   std::string name{"ib0"};
+  std::string service{kServiceName};
+  std::optional<PKey> partition;  ///< of a child; else the port's first
+  std::uint32_t parent_mtu{};     ///< of a child
   std::vector<InterfaceAddress> addresses;
   std::uint32_t mtu{};  ///< wanted; 0: the link's
   ipoib::ConnectedMode mode{ipoib::ConnectedMode::None};
@@ -87,6 +92,7 @@ class Service {
   Ready ready_;
   bool is_stuck_{};  // the QP takes no more packets until it completes some
   bool was_up_{};
+  PKey pkey_{};          // as the QP has it
   bool is_made_{};       // the TUN has MTU and addresses
   std::uint32_t mtu_{};  // as the TUN has it
   std::uint8_t reregistrations_{};

@@ -83,6 +83,8 @@ std::string Service::answer(std::string_view line) const {
                            .pkey = stack_.pkey(),
                            .broadcast = group ? group->mgid : Gid{},
                            .qkey = stack_.qkey(),
+                           .client_identifier = ipoib::dhcp_client_identifier(
+                               neighbors.hardware().gid.interface_id(), stack_.pkey().value()),
                            .addresses = options_.addresses},
                           is_json);
   }

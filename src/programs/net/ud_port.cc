@@ -42,15 +42,15 @@ constexpr QKey kUsualQKey{0x0B1B};
 
 }  // namespace
 
-Result<std::unique_ptr<UdPort>> UdPort::open() {
+Result<std::unique_ptr<UdPort>> UdPort::open(std::optional<PKey> partition) {
   std::unique_ptr<UdPort> port{new UdPort};
-  if (auto done = port->set_up(); !done) {
+  if (auto done = port->set_up(partition); !done) {
     return std::unexpected(std::move(done.error()));
   }
   return port;
 }
 
-Result<void> UdPort::set_up() {
+Result<void> UdPort::set_up(std::optional<PKey> partition) {
   int count = 0;
   ibv_device** const devices = ibv_get_device_list(&count);
   if (devices == nullptr || count == 0) {
@@ -61,6 +61,13 @@ Result<void> UdPort::set_up() {
   ibv_free_device_list(devices);
   if (context_ == nullptr) {
     return refused("ibv_open_device", errno);
+  }
+  if (partition) {
+    const auto index = find_pkey(*context_, kPort, *partition);
+    if (!index) {
+      return std::unexpected(index.error());
+    }
+    pkey_index_ = *index;
   }
   fcntl(context_->async_fd, F_SETFL, fcntl(context_->async_fd, F_GETFL) | O_NONBLOCK);
   pd_ = ibv_alloc_pd(context_);
@@ -93,6 +100,7 @@ Result<void> UdPort::bring_up_qp() {
   qkey_ = kUsualQKey;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
+  attributes.pkey_index = pkey_index_;
   attributes.port_num = kPort;
   attributes.qkey = qkey_.value();
   if (const int error = ibv_modify_qp(
@@ -160,7 +168,7 @@ bool UdPort::post_receive(std::uint32_t slot) {
 }
 
 Result<sa::LocalPort> UdPort::attributes() {
-  auto port = port_attributes(*context_, kPort);
+  auto port = port_attributes(*context_, kPort, pkey_index_);
   if (port) {
     lid_ = port->lid;
     pkeys_ = port->pkeys;

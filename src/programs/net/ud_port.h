@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -25,8 +26,10 @@ namespace weft::programs::net {
 
 class UdPort {
  public:
-  /// Port 1 of the host's first device. NoSuchDevice: the program is on no host of a fabric.
-  [[nodiscard]] static Result<std::unique_ptr<UdPort>> open();
+  /// Port 1 of the host's first device, in that partition or in the first that it has.
+  /// NoSuchDevice: the program is on no host of a fabric. NotFound: the port is no member.
+  [[nodiscard]] static Result<std::unique_ptr<UdPort>> open(
+      std::optional<PKey> partition = std::nullopt);
   ~UdPort();
   UdPort(const UdPort&) = delete;
   UdPort& operator=(const UdPort&) = delete;
@@ -38,7 +41,7 @@ class UdPort {
   [[nodiscard]] int completions_fd() const { return channel_->fd; }
   [[nodiscard]] int events_fd() const { return context_->async_fd; }
 
-  /// As subnet management has set it now.
+  /// As subnet management has set it now, with the partition's P_Key alone.
   [[nodiscard]] Result<sa::LocalPort> attributes();
   [[nodiscard]] Result<void> set_qkey(QKey qkey);
   /// The QP is to be attached to these groups and no others.
@@ -69,7 +72,7 @@ class UdPort {
                                 std::uint8_t, std::uint8_t>;
 
   UdPort() = default;
-  [[nodiscard]] Result<void> set_up();
+  [[nodiscard]] Result<void> set_up(std::optional<PKey> partition);
   [[nodiscard]] Result<void> bring_up_qp();
   [[nodiscard]] bool post_receive(std::uint32_t slot);
   [[nodiscard]] ibv_ah* address_handle(const mad::MadAddress& to);
@@ -82,7 +85,8 @@ class UdPort {
   ibv_cq* cq_{};
   ibv_mr* mr_{};
   ibv_qp* qp_{};
-  Lid lid_{};  // as of the last attributes()
+  std::uint16_t pkey_index_{};
+  Lid lid_{};  // as of the last attributes(), and what follows
   std::vector<PKey> pkeys_;
   QKey qkey_{};
   std::vector<std::byte> memory_;  // slots to receive into, then slots to send from
