@@ -268,7 +268,9 @@ TEST(HostServices, RegisterServicesAndFindThem) {  // T-SA-5
   EXPECT_TRUE(over.error().is_no_records());
   EXPECT_TRUE(ask("h1", wire::MadMethod::Set, kKey));
   EXPECT_TRUE(ask("h1", wire::MadMethod::Delete, kKey));
-  EXPECT_FALSE(ask("h2", wire::MadMethod::Get, kId));
+  const auto deleted = ask("h2", wire::MadMethod::Get, kId);
+  ASSERT_FALSE(deleted);
+  EXPECT_TRUE(deleted.error().is_no_records());
 }
 
 TEST(HostServices, HearOfPortsThatGoOutOfService) {
