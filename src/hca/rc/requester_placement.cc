@@ -33,7 +33,9 @@ RcRequester::Placed RcRequester::try_to_place(TransmitSink& sink, SendWqe& wqe, 
   if (!places_) {
     return Placed::No;
   }
-  choice_.count_placed(now, sink.time_after(now));
+  if (core_.placement == PlacementPolicy::WhereQuicker) {
+    choice_.count_placed(now, sink.time_after(now));
+  }
   if (planted(PlantedBug::PlacementTakesPsns)) {
     next_psn_ = unacknowledged_ = next_psn_ + core_.packets(wqe.length);
   }
