@@ -40,6 +40,8 @@ void Hca::set_port(PortNumber port, const PortAttributes& attributes) {
     known = attributes;
   }
   state_->each_qp([&](Qp& qp) { qp.take_port(port, attributes); });
+  // A peer that has not heard of the new LID or P_Keys must find that its packets are dropped.
+  state_->events.withdraw_placement();
 }
 
 PortAttributes Hca::port(PortNumber port) const {

@@ -124,6 +124,17 @@ TEST_F(RcPlacement, IsNotForShortMessagesNorForImmediateData) {
   EXPECT_TRUE(pair_.placed.empty());
 }
 
+TEST_F(RcPlacement, EndsWhenThePortOfThePeerHasAnotherLid) {
+  earn();
+  PortAttributes port = b().hca.port(PortNumber{1});
+  port.lid = Lid{0x123};
+  b().hca.set_port(PortNumber{1}, port);
+  request(pair_, {.opcode = WrOpcode::RdmaWrite, .length = kLong, .offset = 0x8000});
+  EXPECT_EQ(run(), std::vector{WcStatus::RetryExceeded}) << "the old LID leads nowhere";
+  EXPECT_TRUE(pair_.placed.empty());
+  EXPECT_FALSE(is_written(0x8000, kLong));
+}
+
 TEST(RcPlacementTurnedOff, GrantsAndPlacesNothing) {
   LoopbackPair pair{
       {.memory_bytes = 1U << 18, .places = true, .placement = PlacementPolicy::Never}
