@@ -5,6 +5,13 @@
 
 namespace weft {
 
+/// For loops that wait for another CPU.
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
 /// How concurrent access is prevented (docs/ARCHITECTURE.md, decision 6): a single-threaded driver
 /// needs no locks; a multi-threaded one spins, because all critical sections of an engine are short
 /// and never block.
@@ -40,12 +47,6 @@ class PolicyLock {
   }
 
  private:
-  static void pause() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
-
   LockPolicy policy_;
   std::atomic<bool> taken_{false};
 };

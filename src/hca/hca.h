@@ -219,6 +219,7 @@ class Hca {
                                        std::uint32_t max_sge, std::uint32_t limit, XrcSrqInit xrc);
   Result<void> withdraw_xrc_srq(SharedReceiveQueue& srq);
   void fence_qps();
+  void wait_for_responders();
   void fence(const MemoryRegion& removed);
   void free_retired(FastRegion& region);
   [[nodiscard]] Result<void> check_size(std::uint64_t bytes) const;  // of a region

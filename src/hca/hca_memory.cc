@@ -136,6 +136,13 @@ void Hca::fence_qps() {
   state_->each_qp([](Qp& qp) { qp.pass_through(); });
 }
 
+/// Without the lock of `objects`, which is never taken with a QP's: destroy_qp() waits instead.
+void Hca::wait_for_responders() {
+  state_->key_fences.fetch_add(1, std::memory_order_seq_cst);
+  state_->each_qp([](Qp& qp) { qp.wait_for_responder(); });
+  state_->key_fences.fetch_sub(1, std::memory_order_release);
+}
+
 /// The same for a region, which peers may be placing into by themselves. What a QP was granting
 /// meanwhile is withdrawn, too.
 void Hca::fence(const MemoryRegion& removed) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -78,11 +79,12 @@ struct Hca::State {
         wqs(configuration_.limits.max_wq),
         xrc_srqs(configuration.first_qpn.value(), configuration_.limits.max_srq) {}
 
-  /// Caller must hold `objects`, which keeps QPs from being created or destroyed.
+  /// Caller must hold `objects`, which keeps QPs from being created or destroyed, or be counted in
+  /// `key_fences`, for which destroy_qp() waits.
   template <class Visit>
   void each_qp(Visit visit) {
-    for (auto& slot : qps) {
-      if (Qp* const qp = slot.load(std::memory_order_acquire); qp != nullptr) {
+    for (auto& slot : std::span{qps}.first(used_qps.load(std::memory_order_acquire))) {
+      if (Qp* const qp = slot.load(std::memory_order_seq_cst); qp != nullptr) {
         visit(*qp);
       }
     }
@@ -104,6 +106,8 @@ struct Hca::State {
   std::array<ExternalNumber, 8> external_numbers;  // policy: QP0 and QP1 of each port, and some
   std::uint32_t next_qp{};
   std::uint32_t qp_count{};
+  std::atomic<std::uint32_t> used_qps{};    // slots before this one have had a QP
+  std::atomic<std::uint32_t> key_fences{};  // threads in Hca::wait_for_responders()
   /// A place for a QP with an external number; null for a QP without. Caller must hold `objects`.
   /// InvalidArgument: it is no such number. Busy: it is another QP's. OutOfMemory: no place is
   /// left.

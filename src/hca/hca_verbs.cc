@@ -338,6 +338,8 @@ Result<Qpn> Hca::reserve_qpn() {
     state.next_qp = (state.next_qp + 1) % size;
   }
   const Qpn qpn{state.configuration.first_qpn.value() + state.next_qp};
+  state.used_qps.store(std::max(state.used_qps.load(std::memory_order_relaxed), state.next_qp + 1),
+                       std::memory_order_release);
   state.next_qp = (state.next_qp + 1) % size;
   ++state.qp_count;
   return qpn;
@@ -459,13 +461,16 @@ Result<void> Hca::destroy_qp(Qp& qp) {
       }
     }
     state_->qps[core.number.value() - state_->configuration.first_qpn.value()].store(
-        nullptr, std::memory_order_release);
+        nullptr, std::memory_order_seq_cst);
     for (State::ExternalNumber& each : state_->external_numbers) {
       if (each.qp.load(std::memory_order_relaxed) == &qp) {
         each.qp.store(nullptr, std::memory_order_release);
       }
     }
     --state_->qp_count;
+  }
+  while (state_->key_fences.load(std::memory_order_seq_cst) != 0) {
+    pause();  // another QP's thread may have found it before
   }
   core.withdraw_placement();
   core.transport->on_destruction();

@@ -475,6 +475,25 @@ bool Qp::has_proxy_in(std::uint32_t slot) {
   return transport_->has_proxy_in(slot);
 }
 
+/// Two QPs that end keys may hold their responders' locks and wait for each other, which is no
+/// request that uses a key.
+void Qp::fence_key(Half half) {
+  const bool holds_responder = half == Half::Responder || !has_halves_;
+  is_fencing_.store(holds_responder, std::memory_order_seq_cst);
+  hca_.wait_for_responders();
+  is_fencing_.store(false, std::memory_order_release);
+}
+
+void Qp::wait_for_responder() {
+  while (!responder_lock_.try_lock()) {
+    if (is_fencing_.load(std::memory_order_acquire)) {
+      return;
+    }
+    pause();
+  }
+  responder_lock_.unlock();
+}
+
 void Qp::check_invariants() {
   const std::scoped_lock guard{requester_lock_, responder_lock_};
   transport_->check_invariants();

@@ -96,6 +96,12 @@ class Qp {
   /// Returns when every call that was inside at the time has left: the fence of deregistration.
   void pass_through() { const std::scoped_lock guard{requester_lock_, responder_lock_}; }
 
+  /// The fence of a key that a work request or a peer's invalidation ends: on return, no responder
+  /// of the HCA is inside a request that found the key good. For `half`, whose lock is held.
+  void fence_key(Half half);
+  /// The part of it that concerns this QP.
+  void wait_for_responder();
+
   /// Aborts if an invariant is broken (hca/invariant.h).
   void check_invariants();
 
@@ -142,6 +148,7 @@ class Qp {
   std::atomic<bool> needs_transmit_{false};
   std::atomic<std::int64_t> deadline_ns_{Instant::never().since_start().nanoseconds()};
   alignas(64) PolicyLock responder_lock_;
+  std::atomic<bool> is_fencing_{false};  // who holds that lock waits in fence_key()
   std::atomic<bool> has_responses_{false};
 };
 

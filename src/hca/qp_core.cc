@@ -2,6 +2,7 @@
 #include "hca/fast_region.h"
 #include "hca/packet_record.h"
 #include "hca/planted_bug.h"
+#include "hca/qp.h"
 #include "hca/qp_state_table.h"
 #include "hca/wr_kind.h"
 
@@ -227,11 +228,19 @@ std::span<const MutableByteSpan> QpCore::find_targets(std::uint64_t index, std::
   return {};
 }
 
+/// What a responder was granting meanwhile is withdrawn, too.
+void QpCore::end_key(RKey rkey, Half half) {
+  owner->fence_key(half);
+  if (memory.was_granted(rkey)) {
+    events.withdraw_placement();
+  }
+}
+
 WcStatus QpCore::perform_locally(const SendWqe& wqe) {
   if (wqe.opcode == WrOpcode::LocalInvalidate) {
     const KeyFault fault = memory.invalidate(pd, wqe.rkey, number);
     if (fault == KeyFault::None) {
-      withdraw_key(wqe.rkey);
+      end_key(wqe.rkey, Half::Requester);
       return WcStatus::Success;
     }
     explain([&] {
@@ -254,6 +263,7 @@ WcStatus QpCore::perform_locally(const SendWqe& wqe) {
   }
   const std::string_view refusal = memory.bind(pd, number, wqe.binding());
   if (refusal.empty()) {
+    end_key(wqe.rkey, Half::Requester);  // the window's before
     return WcStatus::Success;
   }
   explain([&] {

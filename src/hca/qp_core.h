@@ -204,12 +204,9 @@ class QpCore {
       events.withdraw_placement();
     }
   }
-  /// To be called when a key was invalidated.
-  void withdraw_key(RKey rkey) {
-    if (memory.was_granted(rkey)) {
-      events.withdraw_placement();
-    }
-  }
+  /// To be called when a key was invalidated or bound anew, by `half`: on return nobody reaches
+  /// memory by what it stood for.
+  void end_key(RKey rkey, Half half);
   /// The pieces of memory that a READ of send WQE `index` fills with bytes [offset, offset +
   /// length); empty if they are not plain memory that it may write.
   [[nodiscard]] std::span<const MutableByteSpan> find_targets(std::uint64_t index,

@@ -389,7 +389,7 @@ void RcResponder::complete_receive(const Packet& packet, const wire::OpcodeInfo&
     return;
   }
   if (has_key) {
-    core_.withdraw_key(RKey{packet.header.immediate_or_rkey});
+    core_.end_key(RKey{packet.header.immediate_or_rkey}, Half::Responder);
   }
   core_.has_current_receive = planted(PlantedBug::ReceiveWqeUsedTwice);
   core_.complete_current_receive(packet.header.solicited, [&](Wc& wc) {

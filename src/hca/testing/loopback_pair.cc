@@ -87,6 +87,7 @@ LoopbackPair::LoopbackPair(const PairOptions& options) : options_(options) {
     configuration.seed = 7 + i;
     configuration.placement = options.placement;
     configuration.user_memory = options.user_memory;
+    configuration.lock_policy = options.lock_policy;
     configuration.time_scale = options.time_scale;
     configuration.limits.max_qp = 64;
     configuration.limits.max_mr = 64;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/lock.h"
 #include "base/random.h"
 #include "hca/granted_memory.h"
 #include "hca/hca.h"
@@ -109,6 +110,7 @@ struct PairOptions {
   TimeScale time_scale{};
   std::uint8_t port_count{1};
   UserMemory* user_memory{};  // of both sides
+  LockPolicy lock_policy{LockPolicy::None};
   bool places{};              // both sides grant and place (hca/placement.h)
   PlacementPolicy placement{PlacementPolicy::Always};
   bool has_fast_path{};  // the wire accepts fast-path packets, and the engines use them
