@@ -3,7 +3,7 @@ from commands import LOGS, ROOT, Command, Stage, build, client, ctest, live, san
 
 JUDGEMENTS = ("crc_check", "weft_clients", "fat_tree", "pyverbs", "verdicts", "ucx", "libfabric", "mpi", "qperf", "tools", "compatibility",
               "management", "newer_distribution", "ibsim_comparison", "osmtest_comparison", "srp_tables", "storage")
-CRASHES = ("peers", "daemon", "stop", "fork", "busy", "many", "connections")
+CRASHES = ("peers", "daemon", "stop", "fork", "busy", "many", "connections", "torture")
 HOSTILE = ("run", "cm")
 
 # Rooms with threads. The explorers of interleavings switch stacks, which the thread sanitizer takes for calls without end; and
@@ -21,6 +21,11 @@ LONG_CHURN = (("WEFT_CHURN_SECONDS", "60"),)  # tests/core/churn_test.cc, and ro
 TSAN = (("TSAN_OPTIONS", f"suppressions='{ROOT / 'tests' / 'tsan.supp'}' halt_on_error=1 die_after_fork=0"),)
 
 
+def placement(mode):
+    """The environment in which the programs of a command have direct placement always, never, or where it is quicker."""
+    return (("WEFT_PLACEMENT", mode),)
+
+
 def stages(jobs, long=False):
     """Every stage; `long` makes each do all that it can instead of a part."""
     part = () if long else ("--smoke",)
@@ -31,6 +36,13 @@ def stages(jobs, long=False):
 
     def every(folder, names):
         return tuple(command for name in names for command in live(f"{folder}/{name}.py", *part))
+
+    def in_mode(mode):
+        commands = [client("pyverbs", environment=placement(mode)), client("ucx", *part, environment=placement(mode))]
+        commands += [live(f"tests/crash/{name}.py", *part, environment=placement(mode)) for name in ("peers", "fork")]
+        if long:
+            commands += [client(name, environment=placement(mode)) for name in ("perftest", "libfabric", "rdmacm", "mpi")]
+        return sum(commands, ())
 
     built = ("release",)
     return [
@@ -57,6 +69,8 @@ def stages(jobs, long=False):
               some("hot_unplug"), built),
         Stage("placement", "long WRITEs and READs by the hand of who asks for them: which way and why, counters, captures and rules that begin and end, kills and stops, the guide",
               client("placement"), built, beside=True),
+        Stage("placement-modes", "direct placement always and never, where the other stages have it where it is quicker: rdma-core's own tests, UCX, killed peers, fork(), one that lies",
+              in_mode("direct") + in_mode("packets") + live("tests/hostile/run.py", *part, environment=placement("direct")), built, beside=True),
         Stage("symbols", "the drop-in libraries have every symbol that Debian's have, and every client loads with them", client("drop_in_symbols"), built, beside=True),
         Stage("iscsi", "weft iscsi target: every test of libiscsi's suite, its tools, CHAP, reloading, the commands of the guide", client("iscsi"), built, beside=True),
         Stage("iscsi-attach", "weft iscsi attach and discover: disks of our target and of Debian's tgt as NBD to nbdcopy, nbdinfo and QEMU; CHAP, killed ends",

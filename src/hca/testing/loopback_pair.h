@@ -111,7 +111,7 @@ struct PairOptions {
   std::uint8_t port_count{1};
   UserMemory* user_memory{};  // of both sides
   LockPolicy lock_policy{LockPolicy::None};
-  bool places{};              // both sides grant and place (hca/placement.h)
+  bool places{};  // both sides grant and place (hca/placement.h)
   PlacementPolicy placement{PlacementPolicy::Always};
   bool has_fast_path{};  // the wire accepts fast-path packets, and the engines use them
 };
