@@ -72,12 +72,15 @@ struct CapturedPacket {
   return record;
 }
 
-/// Reads a program's ring and splits trains into packets.
-std::size_t drain(Source& source, std::vector<CapturedPacket>& into) {
-  constexpr std::size_t kBatch = 1'024;
+/// Records to take from a ring at once: some, and all that it can hold at one time.
+constexpr std::size_t kBatch = 1'024;
+constexpr std::size_t kWholeRing = ring::kMaxCapacity / ring::kSlotBytes;
+
+/// Reads at most `most` records of a program's ring and splits trains into packets.
+std::size_t drain(Source& source, std::size_t most, std::vector<CapturedPacket>& into) {
   std::size_t taken = 0;
   std::vector<std::byte> bytes;
-  for (; taken < kBatch; ++taken) {
+  for (; taken < most; ++taken) {
     const auto front = source.ring.front();
     if (front.state != ring::Consumer<>::State::Record) {
       break;
@@ -153,7 +156,7 @@ class CaptureSession {
 
  private:
   Result<void> handle_messages();
-  void take_packets();
+  void take_packets(std::size_t most);
 
   host::ControlSocket socket_;
   CaptureOptions options_;
@@ -197,11 +200,11 @@ Result<void> CaptureSession::handle_messages() {
 }
 
 /// Merges the packets currently in the rings by time.
-void CaptureSession::take_packets() {
+void CaptureSession::take_packets(std::size_t most) {
   packets_.clear();
   taken_ = 0;
   for (Source& source : sources_) {
-    taken_ += drain(source, packets_);
+    taken_ += drain(source, most, packets_);
   }
   std::ranges::sort(packets_, {}, [](const CapturedPacket& packet) {
     return std::pair{packet.time_ns, packet.order};  // keeps packets of a train in order
@@ -224,12 +227,13 @@ Result<void> CaptureSession::run() {
     if (auto handled = handle_messages(); !handled) {
       return handled;
     }
-    const bool is_interrupted = interrupted != 0;  // before the look: what came until then is kept
+    // What came until then is kept, and no more is waited for: a busy link has always more.
+    const bool must_end = interrupted != 0 || ended_;
     if (file_ != nullptr) {
-      take_packets();
+      take_packets(must_end ? kWholeRing : kBatch);
     }
     const bool is_full = options_.count != 0 && written_ >= options_.count;
-    if ((is_interrupted || ended_ || is_full) && taken_ == 0) {
+    if (must_end || is_full) {
       break;
     }
     if (taken_ == 0) {
