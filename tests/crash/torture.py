@@ -95,7 +95,7 @@ class Torture:
 
     def toggle_capture(self):
         if not self.end_capture():
-            self.capture = subprocess.Popen([self.fabric.weft, "capture", "h1", "--output", f"{self.fabric.folder}/capture.pcap"],
+            self.capture = subprocess.Popen([self.fabric.weft, "capture", "h1", "--output", "/dev/null"],
                                             stdout=subprocess.DEVNULL, env=self.fabric.environment(), start_new_session=True)
             self.fabric.children.append(self.capture)
 
