@@ -8,7 +8,7 @@
 namespace weft {
 
 /// For loops that wait for another CPU.
-inline void pause() {
+inline void relax_cpu() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
@@ -52,7 +52,7 @@ class PolicyLock {
     constexpr unsigned kSpins = 200;  // policy
     do {
       for (unsigned spins = 0; taken_.load(std::memory_order_relaxed); ++spins) {
-        spins < kSpins ? pause() : static_cast<void>(sched_yield());
+        spins < kSpins ? relax_cpu() : static_cast<void>(sched_yield());
       }
     } while (taken_.exchange(true, std::memory_order_acquire));
   }

@@ -489,7 +489,7 @@ void Qp::wait_for_responder() {
     if (is_fencing_.load(std::memory_order_acquire)) {
       return;
     }
-    pause();
+    relax_cpu();
   }
   responder_lock_.unlock();
 }
