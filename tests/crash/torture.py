@@ -109,6 +109,7 @@ class Torture:
 
 def test(arguments):
     print(f"seed {arguments.seed}")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it, as its captures would
     modes = [arguments.mode] if arguments.mode else MODES
     said = []
     with crash.Fabric() as fabric:
