@@ -1,13 +1,11 @@
 #include "programs/iser/iser_link.h"
 
-#include <algorithm>
 #include <asio/post.hpp>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/assert.h"
 #include "programs/iser/live_cm_id.h"
@@ -48,9 +46,11 @@ struct Connection final : weft::iscsi::DatamoverClient {
   }
 
   weft::iscsi::DatamoverClient* client;
+  std::string address;
   iscsi::Link::Connected connected;
   std::function<void()> settled;
   std::unique_ptr<InitiatorDatamover> datamover;
+  const std::shared_ptr<char> alive = std::make_shared<char>();  // for what the loop runs late
 };
 
 class IserLink final : public iscsi::Link {
@@ -64,52 +64,68 @@ class IserLink final : public iscsi::Link {
   void flush() override {}
 
  private:
-  [[nodiscard]] Result<void> begin(const std::string& address, Connection& connection);
-  void forget(Connection& connection);
+  void begin(std::unique_ptr<Connection> connection);
+  [[nodiscard]] Result<void> open_host();
+  [[nodiscard]] Result<void> begin_connecting();
+  void fail_connecting(const std::string& reason);
+  void forget();
 
   asio::io_context& loop_;
   std::unique_ptr<rdma::Host> host_;
   std::unique_ptr<core::Work> free_work_;
-  std::vector<std::unique_ptr<Connection>> connections_;  // the last is the one that is wanted
-  std::vector<std::unique_ptr<Connection>> gone_;
+  std::unique_ptr<weft::iser::Initiator> initiator_;
+  std::unique_ptr<weft::iser::SessionBinding> binding_;
+  std::unique_ptr<Connection> connection_;  // until it has gone
+  std::unique_ptr<Connection> next_;        // to be begun then
+  std::unique_ptr<Connection> gone_;
 };
 
 IserLink::~IserLink() {
-  for (const auto& connection : connections_) {
-    connection->client = nullptr;
-    connection->connected = {};
-    if (connection->datamover != nullptr) {
-      connection->datamover->abandon();
-    }
-  }
+  abandon();  // one that waits for its turn
+  abandon();
   if (host_ == nullptr) {
     return;
   }
   core::Environment& environment = host_->environment();
-  const bool ended = environment.wait_until([this] { return connections_.empty(); },
-                                            environment.now() + kLongestEnding);
+  const auto has_ended = [this] {
+    return (connection_ == nullptr || connection_->datamover == nullptr) &&
+           initiator_->connections() == 0;
+  };
+  const bool ended = environment.wait_until(has_ended, environment.now() + kLongestEnding);
   WEFT_ASSERT(ended, "every request of a QP in error completes");
   free_work_->flush();
+  binding_.reset();
 }
 
 void IserLink::connect(const std::string& address, weft::iscsi::DatamoverClient& client,
                        Connected connected, std::function<void()> settled) {
-  connections_.push_back(std::make_unique<Connection>(client, std::move(settled)));
-  Connection& connection = *connections_.back();
-  connection.connected = std::move(connected);
-  const auto begun = begin(address, connection);
-  if (begun) {
-    return;
+  auto connection = std::make_unique<Connection>(client, std::move(settled));
+  connection->address = address;
+  connection->connected = std::move(connected);
+  if (connection_ != nullptr) {
+    next_ = std::move(connection);  // the session's connection is stopped before it is bound again
+  } else {
+    begin(std::move(connection));
   }
-  // Not from inside: the session is told as of any other failure.
-  asio::post(loop_, [this, &connection, reason = begun.error().reason] {
-    const auto found =
-        std::ranges::find(connections_, &connection, [](const auto& one) { return one.get(); });
-    if (found == connections_.end()) {
-      return;
+}
+
+void IserLink::begin(std::unique_ptr<Connection> connection) {
+  connection_ = std::move(connection);
+  if (const auto begun = begin_connecting(); !begun) {
+    fail_connecting(begun.error().reason);
+  }
+}
+
+// Not from inside: the session is told as of any other failure.
+void IserLink::fail_connecting(const std::string& reason) {
+  asio::post(loop_, [this, reason, alive = std::weak_ptr{connection_->alive}] {
+    if (alive.expired()) {
+      return;  // and so may be the link
     }
-    const std::unique_ptr<Connection> failed = std::move(*found);
-    connections_.erase(found);
+    const std::unique_ptr<Connection> failed = std::move(connection_);
+    if (next_ != nullptr) {
+      begin(std::move(next_));
+    }
     if (const auto told = std::exchange(failed->connected, {})) {
       told(nullptr, reason);
       failed->settled();
@@ -117,37 +133,48 @@ void IserLink::connect(const std::string& address, weft::iscsi::DatamoverClient&
   });
 }
 
-Result<void> IserLink::begin(const std::string& address, Connection& connection) {
-  if (host_ == nullptr) {
-    auto opened = rdma::Host::open(loop_, {}, "weft-iser");
-    if (!opened) {
-      return std::unexpected(opened.error());
-    }
-    host_ = *std::move(opened);
-    free_work_ = std::make_unique<core::Work>(
-        host_->environment(), core::WorkContext::UnboundWorkQueue, 0, [this] { gone_.clear(); });
+Result<void> IserLink::open_host() {
+  if (host_ != nullptr) {
+    return {};
   }
-  auto datamover = std::make_unique<InitiatorDatamover>(
-      host_->environment(), kOptions, [this, &connection] { forget(connection); });
-  datamover->set_client(connection);
-  auto id = LiveCmId::create(host_->environment(), host_->cm(), datamover->cm_handler());
-  if (!id) {
-    return std::unexpected(id.error());
+  auto opened = rdma::Host::open(loop_, {}, "weft-iser");
+  if (!opened) {
+    return std::unexpected(opened.error());
   }
-  auto begun =
-      datamover->connect(*std::move(id), address, [&connection](const std::string& reason) {
-        const auto told = std::exchange(connection.connected, {});
-        if (!told) {
-          return;
-        }
-        if (reason.empty()) {
-          told(connection.datamover.get(), {});
-        } else {
-          connection.client = nullptr;
-          told(nullptr, reason);
-        }
-        connection.settled();
+  host_ = *std::move(opened);
+  core::Environment& environment = host_->environment();
+  free_work_ = std::make_unique<core::Work>(environment, core::WorkContext::UnboundWorkQueue, 0,
+                                            [this] { gone_.reset(); });
+  initiator_ = std::make_unique<weft::iser::Initiator>(
+      environment,
+      [this](weft::iser::CmHandler& handler) -> Result<std::unique_ptr<weft::iser::CmId>> {
+        return LiveCmId::create(host_->environment(), host_->cm(), handler);
       });
+  binding_ = std::make_unique<weft::iser::SessionBinding>(*initiator_);
+  return {};
+}
+
+Result<void> IserLink::begin_connecting() {
+  if (auto opened = open_host(); !opened) {
+    return opened;
+  }
+  Connection& connection = *connection_;
+  auto datamover = std::make_unique<InitiatorDatamover>(host_->environment(), *binding_, kOptions,
+                                                        [this] { forget(); });
+  datamover->set_client(connection);
+  auto begun = datamover->connect(connection.address, [&connection](const std::string& reason) {
+    const auto told = std::exchange(connection.connected, {});
+    if (!told) {
+      return;
+    }
+    if (reason.empty()) {
+      told(connection.datamover.get(), {});
+    } else {
+      connection.client = nullptr;
+      told(nullptr, reason);
+    }
+    connection.settled();
+  });
   if (begun) {
     connection.datamover = std::move(datamover);
   }
@@ -155,22 +182,23 @@ Result<void> IserLink::begin(const std::string& address, Connection& connection)
 }
 
 void IserLink::abandon() {
-  if (!connections_.empty()) {
-    Connection& connection = *connections_.back();
-    connection.client = nullptr;
-    connection.connected = {};
-    if (connection.datamover != nullptr) {
-      connection.datamover->abandon();
+  if (next_ != nullptr) {
+    next_.reset();
+  } else if (connection_ != nullptr) {
+    connection_->client = nullptr;
+    connection_->connected = {};
+    if (connection_->datamover != nullptr) {
+      connection_->datamover->abandon();
     }
   }
 }
 
-void IserLink::forget(Connection& connection) {
-  const auto found =
-      std::ranges::find(connections_, &connection, [](const auto& one) { return one.get(); });
-  gone_.push_back(std::move(*found));
-  connections_.erase(found);
+void IserLink::forget() {
+  gone_ = std::move(connection_);
   free_work_->queue();  // it is still inside the datamover
+  if (next_ != nullptr) {
+    begin(std::move(next_));
+  }
 }
 
 }  // namespace

@@ -113,6 +113,7 @@ void Connection::handle_cm(const CmReport& report) {
 
 void Connection::apply(ConnectionEvent event, std::string_view reason) {
   const ConnectionTransition to = transition(state_, event);
+  const bool is_answer = state_ == ConnectionState::Pending && to.next != ConnectionState::Pending;
   const bool ends = to.next >= ConnectionState::Terminating && state_ < to.next;
   if (ends && reason_.empty()) {
     reason_ = reason;
@@ -148,8 +149,8 @@ void Connection::apply(ConnectionEvent event, std::string_view reason) {
       down_work_.queue();  // not from inside the QP's completions
       break;
   }
-  if (event == ConnectionEvent::Established && state_ == ConnectionState::Up && up_notice) {
-    up_notice();
+  if (is_answer && answer_notice) {
+    answer_notice();
   }
   environment_.notify();
 }

@@ -96,8 +96,8 @@ class Connection final : public ChannelClient, public CmHandler {
   /// Task headers that the device is shown.
   [[nodiscard]] std::size_t mapped_headers() const { return mapper_ ? mapper_->mapped() : 0; }
   [[nodiscard]] Channel* channel() { return channel_.get(); }
-  std::function<void()> up_notice;    ///< bind() may be called
-  std::function<void()> room_notice;  ///< transmit() and send_control() may go on
+  std::function<void()> answer_notice;  ///< it is pending no more: up, or on its way down
+  std::function<void()> room_notice;    ///< transmit() and send_control() may go on
 
   // --- CmHandler, ChannelClient
   void handle_cm(const CmReport& report) override;

@@ -30,7 +30,11 @@ Result<EndpointId> Initiator::connect_endpoint(std::string_view address,
       std::make_unique<Connection>(environment_, options, [this] { release_work_.queue(); });
   Connection& connection = *entry->connection;
   const EndpointId endpoint = entry->endpoint;
-  if (auto begun = connection.connect(make_cm_id_(connection), address); !begun) {
+  auto id = make_cm_id_(connection);
+  if (!id) {
+    return std::unexpected(id.error());
+  }
+  if (auto begun = connection.connect(*std::move(id), address); !begun) {
     return std::unexpected(begun.error());
   }
   entries_.push_back(std::move(entry));
@@ -120,6 +124,11 @@ Result<void> Initiator::bind(SessionConnection& connection, EndpointId endpoint,
   Connection* const found = find(endpoint);
   if (found == nullptr) {
     return fail(ErrorCode::InvalidArgument, "endpoint {} is gone: connect another", endpoint);
+  }
+  if (connection.connection_ != nullptr) {
+    return fail(ErrorCode::InvalidArgument,
+                "the connection is bound already: stop it before it is bound to endpoint {}",
+                endpoint);
   }
   if (auto bound = found->bind(client); !bound) {
     return bound;

@@ -77,7 +77,7 @@ class Session {
 
 class Initiator {
  public:
-  using MakeCmId = std::function<std::unique_ptr<CmId>(CmHandler& handler)>;
+  using MakeCmId = std::function<Result<std::unique_ptr<CmId>>(CmHandler& handler)>;
   Initiator(core::Environment& environment, MakeCmId make_cm_id);
   /// Ends every connection, and waits.
   ~Initiator();
@@ -98,7 +98,8 @@ class Initiator {
   void destroy_session(Session& session);
   /// Null: the index is taken, or beyond the session's connections (R-ISER-3).
   SessionConnection* create_connection(Session& session, std::uint32_t index);
-  /// InvalidArgument: the endpoint is gone, or not up any more (R-ISER-4).
+  /// InvalidArgument: the endpoint is gone, or not up any more (R-ISER-4), or the connection is
+  /// bound to another that was not stopped.
   Result<void> bind(SessionConnection& connection, EndpointId endpoint, bool is_leading,
                     iscsi::DatamoverClient& client);
   /// From now on the connection stays until stop() (R-ISER-5).

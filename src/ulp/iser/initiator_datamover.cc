@@ -21,31 +21,59 @@ namespace {
 
 }  // namespace
 
-InitiatorDatamover::InitiatorDatamover(core::Environment& environment,
+InitiatorDatamover::InitiatorDatamover(core::Environment& environment, SessionBinding& binding,
                                        const ConnectionOptions& options,
                                        std::function<void()> handle_gone)
-    : options_(options),
+    : binding_(binding),
+      options_(options),
       handle_gone_(std::move(handle_gone)),
-      up_work_(environment, core::WorkContext::UnboundWorkQueue, 0, [this] { bind(); }),
-      connection_(environment, options, [this] { come_down(); }) {
-  connection_.up_notice = [this] { up_work_.queue(); };
-  connection_.room_notice = [this] { flush(); };
+      answer_work_(environment, core::WorkContext::UnboundWorkQueue, 0, [this] { take_answer(); }),
+      gone_work_(environment, core::WorkContext::UnboundWorkQueue, 0, [this] { go(); }) {}
+
+InitiatorDatamover::~InitiatorDatamover() {
+  WEFT_ASSERT(connection_ == nullptr, "a datamover is freed when it has gone");
+  answer_work_.cancel_and_wait();
+  gone_work_.cancel_and_wait();
 }
 
-InitiatorDatamover::~InitiatorDatamover() { up_work_.cancel_and_wait(); }
-
-Result<void> InitiatorDatamover::connect(std::unique_ptr<CmId> cm, std::string_view address,
-                                         Connected connected) {
+Result<void> InitiatorDatamover::connect(std::string_view address, Connected connected) {
   WEFT_ASSERT(client_ != nullptr, "the client is set first");
+  const auto endpoint = binding_.initiator().connect_endpoint(address, options_, false);
+  if (!endpoint) {
+    return std::unexpected(endpoint.error());
+  }
+  endpoint_ = *endpoint;
   connected_ = std::move(connected);
-  return connection_.connect(std::move(cm), address);
+  Connection& link = *binding_.initiator().find(endpoint_);
+  link.answer_notice = [this] { answer_work_.queue(); };
+  link.room_notice = [this] { flush(); };
+  return {};
 }
 
-void InitiatorDatamover::bind() {
-  if (!connection_.bind(*this)) {
-    return;  // it has ended meanwhile: come_down() says so
+// What ep_poll says, once it has something to say.
+void InitiatorDatamover::take_answer() {
+  if (client_ == nullptr) {
+    return;  // it was abandoned meanwhile
   }
-  tell_connected({});
+  const PollResult answer = binding_.initiator().poll_endpoint(endpoint_, {});
+  if (answer == PollResult::NotYet) {
+    return;
+  }
+  std::string reason = "the target does not answer";
+  if (answer == PollResult::Connected) {
+    const auto bound = binding_.bind(endpoint_, *this);
+    if (bound) {
+      connection_ = *bound;
+      is_bound_ = true;
+      return tell_connected({});
+    }
+    reason = bound.error().reason;
+  } else if (const Connection* const link = binding_.initiator().find(endpoint_);
+             link != nullptr && !link->reason().empty()) {
+    reason = link->reason();
+  }
+  disconnect(reason);
+  tell_connected(reason);
 }
 
 void InitiatorDatamover::tell_connected(const std::string& reason) {
@@ -57,7 +85,23 @@ void InitiatorDatamover::tell_connected(const std::string& reason) {
 void InitiatorDatamover::abandon() {
   client_ = nullptr;
   connected_ = {};
-  connection_.begin_termination("nobody wants it any more");
+  stop_flag_ = StopFlag::Terminate;
+  disconnect("nobody wants it any more");
+}
+
+// ep_disconnect. Of what is bound handle_lost() follows; nobody would hear of any other.
+void InitiatorDatamover::disconnect(std::string_view reason) {
+  if (Connection* const link = binding_.initiator().find(endpoint_); link != nullptr) {
+    link->begin_termination(reason);
+    if (connection_ == nullptr) {
+      link->answer_notice = {};
+      link->room_notice = {};
+    }
+  }
+  binding_.initiator().disconnect_endpoint(endpoint_);
+  if (connection_ == nullptr) {
+    gone_work_.queue();
+  }
 }
 
 void InitiatorDatamover::limit(iscsi::Preferences& preferences) const {
@@ -70,7 +114,10 @@ void InitiatorDatamover::limit(iscsi::Preferences& preferences) const {
 }
 
 void InitiatorDatamover::agree(const iscsi::Parameters& agreed) {
-  connection_.set_transfer_parameters(
+  if (connection_ == nullptr) {
+    return;
+  }
+  connection_->set_transfer_parameters(
       {.initial_r2t = agreed.initial_r2t,
        .immediate_data = agreed.immediate_data,
        .first_burst_bytes = agreed.first_burst_length,
@@ -95,6 +142,9 @@ void InitiatorDatamover::send_command(iscsi::OutgoingPdu pdu, iscsi::SharedBuffe
 }
 
 void InitiatorDatamover::send_control(iscsi::OutgoingPdu pdu) {
+  if (pdu.basic_header().opcode == wire::iscsi::Opcode::LogoutRequest) {
+    stop_flag_ = StopFlag::Terminate;  // nothing of the session is to be recovered
+  }
   waiting_.emplace_back(std::move(pdu));
   flush();
 }
@@ -103,17 +153,18 @@ void InitiatorDatamover::flush() {
   if (std::exchange(is_flushing_, true)) {
     return;  // what was sent made room: the loop below goes on
   }
-  while (!waiting_.empty() && connection_.state() == ConnectionState::Up) {
+  while (!waiting_.empty() && connection_ != nullptr &&
+         connection_->state() == ConnectionState::Up) {
     auto& next = waiting_.front();
     Command** const command = std::get_if<Command*>(&next);
     const auto sent = command != nullptr
-                          ? connection_.transmit((*command)->task)
-                          : connection_.send_control(std::get<iscsi::OutgoingPdu>(next));
+                          ? connection_->transmit((*command)->task)
+                          : connection_->send_control(std::get<iscsi::OutgoingPdu>(next));
     if (!sent && sent.error().code == ErrorCode::TryAgain) {
       break;  // room_notice comes
     }
     if (!sent) {
-      connection_.begin_termination(sent.error().reason);
+      disconnect(sent.error().reason);
       break;
     }
     waiting_.pop_front();
@@ -132,13 +183,18 @@ void InitiatorDatamover::get_data(iscsi::OutgoingPdu /*r2t*/, MutableByteSpan /*
 void InitiatorDatamover::enable(bool header_digest, bool data_digest,
                                 std::size_t /*max_receive_bytes*/) {
   if (header_digest || data_digest) {
-    terminate(Ending::AtOnce, "digests were negotiated, which iSER has none of");
+    return terminate(Ending::AtOnce, "digests were negotiated, which iSER has none of");
+  }
+  if (const auto started = binding_.start(); !started) {
+    terminate(Ending::AtOnce, started.error().reason);
   }
 }
 
 void InitiatorDatamover::terminate(Ending /*ending*/, std::string_view reason) {
   // What is to be sent before the end is answered before the session ends it.
-  connection_.begin_termination(reason);
+  if (connection_ != nullptr) {
+    disconnect(reason);
+  }
 }
 
 void InitiatorDatamover::handle_pdu(const iscsi::ReceivedPdu& pdu, Instant now) {
@@ -159,16 +215,20 @@ void InitiatorDatamover::handle_pdu(const iscsi::ReceivedPdu& pdu, Instant now) 
 void InitiatorDatamover::handle_data_fetched(std::uint32_t /*tag*/, Instant /*now*/) {}
 
 void InitiatorDatamover::handle_lost(std::string_view reason, Instant now) {
+  connection_ = nullptr;
   waiting_.clear();
   tasks_.clear();
+  gone_work_.queue();  // not from inside: conn_stop waits for the end of this
   if (iscsi::DatamoverClient* const client = std::exchange(client_, nullptr); client != nullptr) {
     client->handle_lost(reason, now);
   }
 }
 
-void InitiatorDatamover::come_down() {
-  tell_connected(connection_.reason().empty() ? "the target does not answer"
-                                              : connection_.reason());
+void InitiatorDatamover::go() {
+  if (std::exchange(is_bound_, false)) {
+    binding_.stop(stop_flag_);  // it is down already, so that nothing waits
+  }
+  binding_.initiator().disconnect_endpoint(endpoint_);
   if (const auto handle = std::exchange(handle_gone_, {})) {
     handle();
   }

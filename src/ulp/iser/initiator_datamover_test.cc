@@ -11,6 +11,7 @@
 
 #include "iscsi/initiator_session.h"
 #include "iscsi/testing/fake_chap_library.h"
+#include "ulp/iser/session_binding.h"
 #include "ulp/iser/testing/world.h"
 
 namespace weft::iser {
@@ -20,13 +21,17 @@ using iscsi::InitiatorCommand;
 using iscsi::InitiatorOutcome;
 using iscsi::SessionState;
 using iscsi::SharedBuffer;
+using testing::PduLog;
 using testing::World;
 
 /// An initiator's session on host 0 of a world, which has a timer, as its driver would.
 class Driver final : public iscsi::InitiatorEnvironment, public iscsi::InitiatorClient {
  public:
   explicit Driver(World& of, const ConnectionOptions& connection = {})
-      : world(of), connection_options(connection), session(options(), *this) {}
+      : world(of),
+        connection_options(connection),
+        binding(*of.initiator),
+        session(options(), *this) {}
   ~Driver() {
     session.stop(world.environment.now());
     EXPECT_TRUE(wait([this] { return session.state() == SessionState::Idle; }));
@@ -60,17 +65,16 @@ class Driver final : public iscsi::InitiatorEnvironment, public iscsi::Initiator
 
   void connect(std::uint16_t /*cid*/, std::string_view address) override {
     ++movers;
-    mover = std::make_unique<InitiatorDatamover>(world.environment, connection_options,
+    mover = std::make_unique<InitiatorDatamover>(world.environment, binding, connection_options,
                                                  [this] { ++gone; });
     mover->set_client(session.client(0));
-    const auto begun = mover->connect(
-        world.cm->make_id(0, mover->cm_handler()), address, [this](const std::string& reason) {
-          if (reason.empty()) {
-            session.handle_connected(0, *mover, world.environment.now());
-          } else {
-            session.handle_connect_failed(0, reason, world.environment.now());
-          }
-        });
+    const auto begun = mover->connect(address, [this](const std::string& reason) {
+      if (reason.empty()) {
+        session.handle_connected(0, *mover, world.environment.now());
+      } else {
+        session.handle_connect_failed(0, reason, world.environment.now());
+      }
+    });
     EXPECT_TRUE(begun);
   }
   void cancel_connect(std::uint16_t /*cid*/) override { mover->abandon(); }
@@ -112,6 +116,7 @@ class Driver final : public iscsi::InitiatorEnvironment, public iscsi::Initiator
 
   World& world;
   ConnectionOptions connection_options;
+  SessionBinding binding;
   iscsi::testing::FakeChapLibrary chap;
   iscsi::InitiatorSession session;
   std::unique_ptr<InitiatorDatamover> mover;
@@ -187,6 +192,67 @@ TEST(IserSession, IsMadeAgainAfterTheTargetEndedIt) {
   static_cast<void>(driver.run(ready));
   EXPECT_TRUE(driver.run(true, 0, pattern(4'096, 5)).is_good());
   EXPECT_EQ(driver.gone, 1U);
+}
+
+// R-ISER-1 to 7 and 11, as the session has them: host and session are made with the first endpoint
+// and stay, each lost connection is stopped to be recovered, and after a logout for good.
+TEST(IserSession, IsOfOneSessionOfTheTransportUntilItsLogout) {
+  World world;
+  Initiator& initiator = *world.initiator;
+  {
+    Driver driver{
+        world, {.max_commands = 16, .receive_data_bytes = 8'192}
+    };
+    EXPECT_EQ(driver.binding.session(), nullptr) << "no endpoint is up";
+    driver.log_in();
+    const Session* const session = driver.binding.session();
+    ASSERT_NE(session, nullptr);
+    EXPECT_EQ(session->host().max_commands, 16U);
+    EXPECT_EQ(initiator.connections(), 1U);
+    world.movers.front()->terminate(iscsi::Datamover::Ending::AtOnce, "the target ends it");
+    ASSERT_TRUE(driver.wait([&] { return driver.session.state() == SessionState::Blocked; }));
+    ASSERT_TRUE(driver.wait([&] { return driver.gone == 1; }));
+    EXPECT_EQ(initiator.last_stop(), StopFlag::Recover);
+    ASSERT_TRUE(driver.wait([&] { return driver.session.state() == SessionState::Live; }));
+    EXPECT_EQ(driver.binding.session(), session);
+    EXPECT_EQ(initiator.sessions(), 1U);
+    EXPECT_EQ(initiator.connections(), 1U);
+    driver.session.stop(world.environment.now());
+    ASSERT_TRUE(driver.wait([&] { return driver.gone == 2; }));
+    EXPECT_EQ(initiator.last_stop(), StopFlag::Terminate);
+  }
+  world.environment.advance(Duration::milliseconds(20));
+  EXPECT_EQ(initiator.sessions(), 0U);
+  EXPECT_EQ(initiator.connections(), 0U);
+}
+
+// What nobody wants any more goes without a word, whether it is pending, answered or bound.
+TEST(IserSession, AnAbandonedConnectionGoesWithoutAWord) {
+  for (const Duration after :
+       {Duration{}, Duration::milliseconds(2), Duration::milliseconds(8), Duration::seconds(1)}) {
+    World world;
+    SessionBinding binding{*world.initiator};
+    PduLog log;
+    unsigned told = 0;
+    unsigned gone = 0;
+    InitiatorDatamover mover{world.environment, binding, {}, [&] { ++gone; }};
+    mover.set_client(log);
+    ASSERT_TRUE(mover.connect("1", [&](const std::string& /*reason*/) { ++told; }));
+    world.environment.advance(after);
+    const unsigned before = told;
+    if (after == Duration::seconds(1)) {
+      EXPECT_EQ(before, 1U);
+    }
+    mover.abandon();
+    mover.abandon();
+    ASSERT_TRUE(world.environment.wait_until([&] { return gone != 0; },
+                                             world.environment.now() + Duration::seconds(1)));
+    world.environment.advance(Duration::seconds(2));
+    EXPECT_EQ(told, before);
+    EXPECT_EQ(gone, 1U);
+    EXPECT_EQ(log.losses, 0U);
+    EXPECT_EQ(world.initiator->connections(), 0U);
+  }
 }
 
 TEST(IserSession, SaysWhyThereIsNoConnection) {

@@ -67,6 +67,29 @@ TEST(IserEndpoint, BindingAfterTheEndBeganIsInvalid) {
   EXPECT_EQ(world.initiator->create_session(*endpoint, {}), nullptr);
 }
 
+// R-ISER-4: what is bound is stopped first, so that no connection is left that nobody stops.
+TEST(IserEndpoint, AConnectionThatIsBoundIsBoundToAnotherAfterItsStop) {
+  World world;
+  PduLog log;
+  const EndpointId first = world.connect(log);
+  const auto second = world.initiator->connect_endpoint("1", {}, true);
+  ASSERT_TRUE(second);
+  PduLog other;
+  const auto refused = world.initiator->bind(*world.connection, *second, true, other);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::InvalidArgument);
+  EXPECT_EQ(&world.link(), world.initiator->find(first));
+  world.initiator->stop(*world.connection, StopFlag::Recover);
+  EXPECT_TRUE(world.initiator->bind(*world.connection, *second, true, other));
+  EXPECT_EQ(&world.link(), world.initiator->find(*second));
+  world.initiator->disconnect_endpoint(first);
+  world.environment.advance(Duration::milliseconds(50));
+  EXPECT_EQ(world.initiator->connections(), 1U);
+  EXPECT_EQ(log.losses, 1U);
+  EXPECT_EQ(other.losses, 0U);
+  world.initiator->stop(*world.connection, StopFlag::Terminate);
+}
+
 TEST(IserEndpoint, WhatWasStartedWaitsForItsStop) {
   World world;
   PduLog log;
