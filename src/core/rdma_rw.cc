@@ -11,20 +11,6 @@ namespace {
 
 constexpr std::uint32_t kPage = 4'096;  // policy: what regions of contexts are mapped by
 
-/// Whether a transfer of so many elements goes through regions (R-RW-2).
-[[nodiscard]] bool uses_regions(const Device& device, DmaDirection direction, std::size_t entries) {
-  const DeviceAttributes& attributes = device.attributes();
-  if (device.init().forces_registration) {
-    return true;
-  }
-  if (direction == DmaDirection::ToDevice) {
-    return false;
-  }
-  return attributes.capabilities.has(DeviceCapability::ReadNeedsRegistration) ||
-         (attributes.max_efficient_read_entries != 0 &&
-          entries > attributes.max_efficient_read_entries);
-}
-
 [[nodiscard]] std::size_t elements_per_request(const Qp& qp, DmaDirection direction) {
   const std::uint32_t most = qp.init().capabilities.max_send_sge;
   return std::max(1U, direction == DmaDirection::ToDevice
@@ -114,7 +100,7 @@ Result<std::uint32_t> RdmaContext::prepare(PortNumber port, const RdmaTransfer& 
     return fail(ErrorCode::Io, "nothing to transfer: the list ends {} bytes before offset {}",
                 offset, transfer.offset);
   }
-  if (uses_regions(qp_->device(), transfer.direction, list.size())) {
+  if (context_uses_regions(qp_->device(), transfer.direction, list.size())) {
     return prepare_regions(port, list, offset, transfer);
   }
   return prepare_requests(list, offset, transfer);
@@ -240,10 +226,12 @@ const SendWr& RdmaContext::work_requests(const CompletionHandler* handler, const
     registration.transfer.invalidate_rkey = mr.rkey;
   }
   SendWr& last = registrations_.empty() ? requests_.back() : registrations_.back().transfer;
+  if (handler != nullptr) {
+    last.wr_id = wr_id_of(*handler);
+  }
   if (chain != nullptr) {
     last.next = chain;
   } else {
-    last.wr_id = wr_id_of(*handler);
     last.flags |= verbs::Send::Signaled;
   }
   if (registrations_.empty()) {

@@ -55,8 +55,9 @@ class RdmaContext {
                                        const RdmaProtection& protection);
 
   /// The chain of work requests, registrations included (`rdma_rw_ctx_wrs`). With `chain` it ends
-  /// in the caller's own requests, and none of its own is signalled; without, `handler` is called
-  /// when it is done. Called once a transfer, by post() or by the caller.
+  /// in the caller's own requests, and none of its own is signalled: a handler is called only if
+  /// the transfer fails. Without, `handler` is called when it is done. Called once a transfer, by
+  /// post() or by the caller.
   const SendWr& work_requests(const CompletionHandler* handler, const SendWr* chain = nullptr);
 
   /// Chains and posts (`rdma_rw_ctx_post`). After a failure the context is to be destroyed; the

@@ -16,6 +16,19 @@ constexpr std::uint32_t kMostPages = 256;  // policy: of a region of a context
 
 }  // namespace
 
+bool context_uses_regions(const Device& device, DmaDirection direction, std::size_t elements) {
+  const DeviceAttributes& attributes = device.attributes();
+  if (device.init().forces_registration) {
+    return true;
+  }
+  if (direction == DmaDirection::ToDevice) {
+    return false;
+  }
+  return attributes.capabilities.has(DeviceCapability::ReadNeedsRegistration) ||
+         (attributes.max_efficient_read_entries != 0 &&
+          elements > attributes.max_efficient_read_entries);
+}
+
 bool contexts_may_use_regions(const Device& device) {
   const DeviceAttributes& attributes = device.attributes();
   return device.init().forces_registration || attributes.max_efficient_read_entries != 0 ||

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/identifiers.h"
 #include "base/result.h"
+#include "core/dma.h"
 
 namespace weft::core {
 
@@ -12,6 +14,10 @@ class Qp;
 struct QpInit;
 
 // What the RDMA contexts of a QP (core/rdma_rw.h) need of it and of its device.
+
+/// Whether a transfer of so many elements goes through registered regions (R-RW-2).
+[[nodiscard]] bool context_uses_regions(const Device& device, DmaDirection direction,
+                                        std::size_t elements);
 
 /// Whether contexts of this device ever use registered regions.
 [[nodiscard]] bool contexts_may_use_regions(const Device& device);

@@ -77,18 +77,37 @@ TEST_F(RdmaRw, IsFollowedByTheChainedSendWhichAloneCompletes) {
   const SendWr chained = testing::signaled(send, verbs::WrOpcode::Send);
   RdmaContext context;
   ASSERT_TRUE(context.init(*pair_.a.qp, PortNumber{1}, transfer_of(local, DmaDirection::ToDevice)));
+  CountedRequest own;
   const std::uint64_t completions = pair_.a.send_cq->counters().completions;
-  ASSERT_TRUE(context.post(nullptr, &chained));
+  ASSERT_TRUE(context.post(&own.handler, &chained));
   wait_for(send);
   wait_for(receive);
   pair_.environment.advance(Duration::seconds(1));
   EXPECT_EQ(send.status, verbs::WcStatus::Success);
+  EXPECT_EQ(own.calls, 0U);
   EXPECT_EQ(pair_.a.send_cq->counters().completions, completions + 1);
   ASSERT_GT(requests.size(), 1U);
   EXPECT_EQ(requests.back(), wire::Opcode::RcSendOnly);
   requests.pop_back();
   EXPECT_THAT(requests, ::testing::Each(wire::Opcode::RcRdmaWriteOnly));
   EXPECT_TRUE(std::ranges::equal(local.gathered(), std::span{remote_}.first(local.length())));
+  context.destroy();
+}
+
+TEST_F(RdmaRw, ThatFailsBeforeItsChainTellsItsHandlerWhy) {
+  ScatteredMemory local{1, 100, 128};
+  RdmaTransfer transfer = transfer_of(local, DmaDirection::ToDevice);
+  transfer.rkey = RKey{0x1234'5600};
+  CountedRequest own;
+  CountedRequest send;
+  const SendWr chained = testing::signaled(send, verbs::WrOpcode::Send);
+  RdmaContext context;
+  ASSERT_TRUE(context.init(*pair_.a.qp, PortNumber{1}, transfer));
+  ASSERT_TRUE(context.post(&own.handler, &chained));
+  wait_for(send);
+  EXPECT_EQ(own.calls, 1U);
+  EXPECT_EQ(own.status, verbs::WcStatus::RemoteAccessError);
+  EXPECT_EQ(send.status, verbs::WcStatus::WorkRequestFlushed);
   context.destroy();
 }
 

@@ -70,6 +70,10 @@ class OutgoingPdu {
     return shared_.size() != 0 ? ByteSpan{shared_.octets()}.subspan(offset_, bytes_)
                                : ByteSpan{own_};
   }
+  /// True if the data of both is of one shared buffer.
+  [[nodiscard]] bool shares_buffer_with(const OutgoingPdu& other) const {
+    return shared_.size() != 0 && shared_.octets().data() == other.shared_.octets().data();
+  }
   [[nodiscard]] wire::iscsi::BasicHeader basic_header() const {
     return wire::unpack<wire::iscsi::BasicHeader>(header_);
   }

@@ -37,6 +37,7 @@ Result<std::unique_ptr<Channel>> Channel::create(core::Pd& pd, const ChannelOpti
                        .max_recv_wr = options.shared != nullptr ? 0 : options.receive_depth + 1,
                        .max_send_sge = kMaxSges,
                        .max_recv_sge = 1};
+  init.max_rdma_contexts = options.regions;
   if (options.has_integrity) {
     init.flags = core::QpCreateFlag::IntegrityEnabled;
   }

@@ -55,6 +55,7 @@ struct ChannelOptions {
   std::uint32_t receive_depth{};
   std::uint32_t signal_interval{1};
   SharedReceives* shared{};  ///< receives from there alone, which outlives it
+  std::uint32_t regions{};   ///< for transfers; 0: they need none
   bool has_integrity{};      ///< registers regions with protection information
   const char* caller{"iser"};
   core::ObjectEventHandler qp_event{};  ///< of the QP's asynchronous events: it must not sleep

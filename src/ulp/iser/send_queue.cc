@@ -13,45 +13,84 @@ SendQueue::SendQueue(core::Qp& qp, Options options, std::function<void(verbs::Wc
 }
 
 Result<void> SendQueue::post(SendRequests requests) {
-  if (requests.size() > room()) {
+  if (requests.empty()) {
+    return {};
+  }
+  std::uint32_t entries = 0;
+  for (const std::unique_ptr<SendRequest>& request : requests) {
+    entries += request->entries;
+  }
+  if (entries > room()) {
     return fail(ErrorCode::TryAgain, "{} work requests and room for {}: wait for completions",
-                requests.size(), room());
+                entries, room());
   }
   const std::size_t before = posted_.size();
   for (std::unique_ptr<SendRequest>& request : requests) {
-    request->handler.done = handle_completion;
-    request->queue = this;
-    request->number = next_++;
-    request->wr.wr_id = core::wr_id_of(request->handler);
-    request->wr.sges = request->sges;
-    ++since_signal_;
-    if (request->must_signal || since_signal_ >= options_.signal_interval) {
-      request->wr.flags = request->wr.flags | verbs::Send::Signaled;
-      since_signal_ = 0;
-      ++signalled_;
-    }
-    if (posted_.size() > before) {
-      posted_.back()->wr.next = &request->wr;
-    }
-    posted_.push_back(std::move(request));
+    admit(std::move(request), &request == &requests.back());
   }
-  if (posted_.size() == before) {
-    return {};
+  const core::SendWr* next = nullptr;
+  for (std::size_t i = posted_.size(); i-- > before;) {
+    SendRequest& request = *posted_[i];
+    request.wr.next = next;
+    request.first = request.transfer != nullptr
+                        ? &request.transfer->work_requests(request.handler, next)
+                        : &request.wr;
+    next = request.first;
   }
   ++chains_;
   const core::SendWr* bad = nullptr;
-  auto posted = core::post_send(qp_, posted_[before]->wr, &bad);
+  auto posted = core::post_send(qp_, *next, &bad);
   if (!posted) {
-    // What was refused gets no completion; what precedes it in the chain does.
-    while (posted_.size() > before) {
-      const bool was_first_refused = &posted_.back()->wr == bad || bad == nullptr;
-      posted_.pop_back();
-      if (was_first_refused && bad != nullptr) {
-        break;
-      }
-    }
+    take_back(before, bad);
   }
   return posted;
+}
+
+void SendQueue::admit(std::unique_ptr<SendRequest> request, bool is_last) {
+  request->handler.done = handle_completion;
+  request->queue = this;
+  request->number = next_++;
+  request->wr.wr_id = core::wr_id_of(request->handler);
+  request->wr.sges = request->sges;
+  total_ += request->entries;
+  entries_ += request->entries;
+  since_signal_ += request->entries;
+  const bool is_due = request->must_signal || since_signal_ >= options_.signal_interval;
+  if (request->transfer != nullptr ? is_last : is_due) {
+    request->wr.flags = request->wr.flags | verbs::Send::Signaled;
+    since_signal_ = 0;
+    ++signalled_;
+  }
+  posted_.push_back(std::move(request));
+}
+
+// What was refused gets no completion; what precedes it in the chain does. A transfer of which a
+// part was posted stays until the marker's.
+void SendQueue::take_back(std::size_t before, const core::SendWr* bad) {
+  std::size_t kept = before;
+  for (std::size_t i = before; i < posted_.size() && bad != nullptr; ++i) {
+    const core::SendWr* const end = i + 1 < posted_.size() ? posted_[i + 1]->first : nullptr;
+    const core::SendWr* wr = posted_[i]->first;
+    while (wr != end && wr != bad) {
+      wr = wr->next;
+    }
+    kept += posted_[i]->first != bad ? 1 : 0;
+    if (wr == end) {
+      continue;
+    }
+    if (posted_[i]->transfer != nullptr) {
+      posted_[i]->transfer->forget_unposted(bad);
+    }
+    break;
+  }
+  while (posted_.size() > kept) {
+    SendRequest& last = *posted_.back();
+    entries_ -= last.entries;
+    if (last.transfer != nullptr) {
+      last.transfer->forget_unposted(last.first);
+    }
+    posted_.pop_back();
+  }
 }
 
 Result<void> SendQueue::post_marker(std::function<void()> done) {
@@ -59,6 +98,7 @@ Result<void> SendQueue::post_marker(std::function<void()> done) {
   marker->handler.done = handle_completion;
   marker->queue = this;
   marker->number = next_++;
+  marker->entries = 0;  // it has its own
   marker->wr.opcode = verbs::WrOpcode::RdmaWrite;
   marker->wr.flags = verbs::Send::Signaled;
   marker->wr.wr_id = core::wr_id_of(marker->handler);
@@ -82,6 +122,8 @@ void SendQueue::retire(std::uint64_t number, verbs::WcStatus status) {
   while (!posted_.empty() && posted_.front()->number <= number) {
     const std::unique_ptr<SendRequest> request = std::move(posted_.front());
     posted_.pop_front();
+    entries_ -= request->entries;
+    request->transfer.reset();
     // An unsignalled request before a completion has succeeded (IBTA vol 1 §10.8.5.1).
     const verbs::WcStatus own = request->number == number ? status : verbs::WcStatus::Success;
     if (request->done) {

@@ -15,13 +15,15 @@
 #include "core/qp.h"
 #include "core/work_request.h"
 #include "iscsi/pdu.h"
+#include "ulp/iser/transfer.h"
 
 namespace weft::iser {
 
 class SendQueue;
 
-/// One work request on its way. It and what it points to stay until it is retired, which is when a
-/// completion says so, of itself or of a later one: until then the HCA may send it again.
+/// One work request on its way, or those of a transfer. It and what it points to stay until it is
+/// retired, which is when a completion says so, of itself or of a later one: until then the HCA may
+/// send it again.
 struct SendRequest {
   core::CompletionHandler handler;  // first: found by its address
   core::SendWr wr{};                ///< all but next, wr_id, sges and Signaled
@@ -35,6 +37,10 @@ struct SendRequest {
 
   SendQueue* queue{};
   std::uint64_t number{};
+  std::uint32_t entries{1};     ///< of the send queue
+  const core::SendWr* first{};  ///< of its work requests, once it is posted
+
+  std::unique_ptr<Transfer> transfer;  ///< in place of `wr`; prepared; goes before `done` is called
 };
 using SendRequests = std::vector<std::unique_ptr<SendRequest>>;
 
@@ -42,8 +48,8 @@ using SendRequests = std::vector<std::unique_ptr<SendRequest>>;
 class SendQueue {
  public:
   struct Options {
-    std::uint32_t depth{};            ///< requests; the QP has one more, for a marker
-    std::uint32_t signal_interval{};  ///< every so manieth request is signalled (R-ISER-23)
+    std::uint32_t depth{};            ///< entries; the QP has one more, for a marker
+    std::uint32_t signal_interval{};  ///< every so manieth entry is signalled (R-ISER-23)
   };
   /// `handle_end` is called after each completion, with a status that is none of the requests'
   /// fault alone: what fails ends the QP.
@@ -51,25 +57,27 @@ class SendQueue {
   SendQueue(const SendQueue&) = delete;
   SendQueue& operator=(const SendQueue&) = delete;
 
-  [[nodiscard]] std::uint32_t room() const {
-    return options_.depth - static_cast<std::uint32_t>(posted_.size());
-  }
+  /// Entries that are free.
+  [[nodiscard]] std::uint32_t room() const { return options_.depth - entries_; }
   [[nodiscard]] bool is_idle() const { return posted_.empty(); }
-  /// Posts them as one chain. TryAgain: there is no room now, and none was posted. Other refusals
-  /// are the driver's, and those before the refused one are on their way: the QP must end.
+  /// Posts them as one chain; a transfer that ends it is signalled. TryAgain: there is no room now,
+  /// and none was posted. Other refusals are the driver's, and those before the refused one are on
+  /// their way: the QP must end.
   Result<void> post(SendRequests requests);
 
   /// Behind everything; the QP is in ERR. `done` is called once all requests before are retired.
   Result<void> post_marker(std::function<void()> done);
 
-  /// Requests that asked for a completion so far, and all.
+  /// Requests that asked for a completion so far, and entries of all.
   [[nodiscard]] std::uint64_t signalled() const { return signalled_; }
-  [[nodiscard]] std::uint64_t total() const { return next_; }
+  [[nodiscard]] std::uint64_t total() const { return total_; }
   /// Calls of post().
   [[nodiscard]] std::uint64_t chains() const { return chains_; }
 
  private:
   static void handle_completion(core::Cq& cq, const core::Wc& wc);
+  void admit(std::unique_ptr<SendRequest> request, bool is_last);
+  void take_back(std::size_t before, const core::SendWr* bad);
   void retire(std::uint64_t number, verbs::WcStatus status);
 
   core::Qp& qp_;
@@ -77,6 +85,8 @@ class SendQueue {
   std::function<void(verbs::WcStatus)> handle_end_;
   std::deque<std::unique_ptr<SendRequest>> posted_;  // in order
   std::uint64_t next_{};
+  std::uint32_t entries_{};  // of what is posted
+  std::uint64_t total_{};
   std::uint64_t signalled_{};
   std::uint64_t chains_{};
   std::uint32_t since_signal_{};

@@ -88,6 +88,7 @@ Result<void> TargetDatamover::open_and_accept(ByteSpan private_data) {
       {.send_depth = std::min(options_.send_depth, device.attributes().max_qp_wr - 1),
        .receive_depth = options_.receives + 1,
        .signal_interval = 16,  // policy; what must be known is signalled anyway
+       .regions = Transfer::regions_for(device, options_.registered_transfers),
        .caller = "isert"},
       *this);
   if (!channel) {
@@ -194,6 +195,10 @@ void TargetDatamover::limit(iscsi::Preferences& preferences) const {
   preferences.values.initial_r2t |= !options_.takes_unsolicited_data;
   preferences.values.max_recv_data_segment_length = options_.receive_data_bytes;
   preferences.values.target_recv_data_segment_length = options_.receive_data_bytes;
+  for (std::uint32_t* const burst :
+       {&preferences.values.max_burst_length, &preferences.values.first_burst_length}) {
+    *burst = std::min<std::uint32_t>(*burst, Transfer::kMostBytes);  // which get_data() asks for
+  }
   preferences.values.error_recovery_level = 0;  // policy: nothing is lost but with the connection
   preferences.header_digest = iscsi::DigestPolicy::Never;
   preferences.data_digest = iscsi::DigestPolicy::Never;
@@ -225,23 +230,27 @@ void TargetDatamover::send_control(iscsi::OutgoingPdu pdu) {
   enqueue(std::move(request));
 }
 
-std::unique_ptr<SendRequest> TargetDatamover::make_response(const iscsi::OutgoingPdu& pdu) {
+// With what the command has read, in one chain (R-IST-4).
+SendRequests TargetDatamover::make_response(const iscsi::OutgoingPdu& pdu) {
   auto response = pdu.as<wire::iscsi::ScsiResponse>();
   response.exp_data_sn = 0;  // the initiator has seen neither Data-In nor R2T
   iscsi::OutgoingPdu changed = pdu;
   changed.set_header(response);
+  SendRequests chain;
   wire::iser::ControlHeader header;
   if (const auto found = tasks_.find(response.initiator_task_tag); found != tasks_.end()) {
     header = found->second.header;
+    append_data(found->second, chain);
     tasks_.erase(found);
   }
   if (remote_invalidation_ && (header.has_read_stag || header.has_write_stag)) {
-    return make_invalidating(changed,
-                             RKey{header.has_read_stag ? header.read_stag : header.write_stag});
+    chain.push_back(make_invalidating(
+        changed, RKey{header.has_read_stag ? header.read_stag : header.write_stag}));
+  } else {
+    chain.push_back(channel_->make_send(to_message({}, changed)));
+    chain.back()->must_signal = true;
   }
-  auto request = channel_->make_send(to_message({}, changed));
-  request->must_signal = true;
-  return request;
+  return chain;
 }
 
 std::unique_ptr<SendRequest> TargetDatamover::make_invalidating(const iscsi::OutgoingPdu& pdu,
@@ -269,19 +278,49 @@ void TargetDatamover::put_data(iscsi::OutgoingPdu data_in) {
     end("data beyond what the command reads");
     return;
   }
-  auto request = std::make_unique<SendRequest>();
-  request->pdu = std::move(data_in);
-  request->sges.push_back(channel_->sge_of(request->pdu.data()));
-  request->wr.opcode = verbs::WrOpcode::RdmaWrite;
-  request->wr.remote_address = found->second.header.read_base_offset +
-                               (planted(PlantedBug::DataInAtStart) ? 0 : header.buffer_offset);
-  request->wr.rkey = RKey{found->second.header.read_stag};
-  SendRequests chain;
-  chain.push_back(std::move(request));
-  if (header.has_status) {  // the last data and the response in one chain (R-IST-4)
-    chain.push_back(make_response(response_of(header)));
+  add_data(found->second, header.buffer_offset, std::move(data_in));
+  if (header.has_status) {
+    enqueue(make_response(response_of(header)));
   }
-  enqueue(std::move(chain));
+}
+
+// Parts that follow each other in one buffer, which src/iscsi divides by what PDUs may have, are
+// one RDMA WRITE.
+void TargetDatamover::add_data(TaskMemory& memory, std::uint32_t offset, iscsi::OutgoingPdu part) {
+  const ByteSpan octets = part.data();
+  if (octets.empty()) {
+    return;
+  }
+  if (memory.data_in && !planted(PlantedBug::DataInAtStart)) {
+    DataIn& before = *memory.data_in;
+    const std::size_t bytes = before.octets.size() + octets.size();
+    if (before.first.shares_buffer_with(part) && before.offset + before.octets.size() == offset &&
+        before.octets.data() + before.octets.size() == octets.data() &&
+        bytes <= Transfer::kMostBytes) {
+      before.octets = {before.octets.data(), bytes};
+      return;
+    }
+  }
+  SendRequests chain;
+  append_data(memory, chain);
+  if (!chain.empty()) {
+    enqueue(std::move(chain));
+  }
+  memory.data_in = {.first = std::move(part), .offset = offset, .octets = octets};
+}
+
+void TargetDatamover::append_data(TaskMemory& memory, SendRequests& chain) {
+  if (!memory.data_in) {
+    return;
+  }
+  DataIn data = *std::exchange(memory.data_in, std::nullopt);
+  auto request = std::make_unique<SendRequest>();
+  request->transfer = std::make_unique<Transfer>(
+      core::DmaDirection::ToDevice, data.octets,
+      memory.header.read_base_offset + (planted(PlantedBug::DataInAtStart) ? 0 : data.offset),
+      RKey{memory.header.read_stag});
+  request->pdu = std::move(data.first);
+  chain.push_back(std::move(request));
 }
 
 void TargetDatamover::get_data(iscsi::OutgoingPdu r2t, MutableByteSpan into) {
@@ -303,11 +342,10 @@ void TargetDatamover::get_data(iscsi::OutgoingPdu r2t, MutableByteSpan into) {
     return;
   }
   auto request = std::make_unique<SendRequest>();
-  request->sges.push_back(channel_->sge_of(into));
-  request->wr.opcode = verbs::WrOpcode::RdmaRead;
-  request->wr.remote_address = memory.header.write_base_offset + (header.buffer_offset - begin);
-  request->wr.rkey = RKey{memory.header.write_stag};
-  request->must_signal = true;
+  request->transfer =
+      std::make_unique<Transfer>(core::DmaDirection::FromDevice, into,
+                                 memory.header.write_base_offset + (header.buffer_offset - begin),
+                                 RKey{memory.header.write_stag});
   request->done = [this, tag = header.target_transfer_tag](verbs::WcStatus status) {
     if (status == verbs::WcStatus::Success && !is_ending_) {
       client_->handle_data_fetched(tag, environment_.now());
@@ -346,8 +384,34 @@ void TargetDatamover::enqueue(SendRequests chain) {
   flush();
 }
 
+Result<std::uint32_t> TargetDatamover::prepare(SendRequests& chain) {
+  std::uint32_t entries = 0;
+  for (const std::unique_ptr<SendRequest>& request : chain) {
+    if (request->transfer != nullptr) {
+      const auto prepared = request->transfer->prepare(channel_->qp());
+      if (!prepared) {
+        return prepared;
+      }
+      request->entries = *prepared;
+    }
+    entries += request->entries;
+  }
+  return entries;
+}
+
 void TargetDatamover::flush() {
-  while (!is_ending_ && !waiting_.empty() && channel_->sends().room() >= waiting_.front().size()) {
+  while (!is_ending_ && !waiting_.empty()) {
+    const auto entries = prepare(waiting_.front());
+    if (!entries && entries.error().code != ErrorCode::TryAgain) {
+      end(entries.error().reason);
+      return;
+    }
+    if (!entries || channel_->sends().room() < *entries) {
+      if (channel_->sends().is_idle()) {
+        end("a transfer needs more of the device than its QP has");
+      }
+      return;  // handle_room() comes: regions and entries are those of requests under way
+    }
     SendRequests chain = std::move(waiting_.front());
     waiting_.pop_front();
     if (const auto posted = channel_->sends().post(std::move(chain)); !posted) {

@@ -26,6 +26,7 @@ struct TargetOptions {
   std::uint32_t receive_data_bytes{8'192};  ///< of a PDU: MaxRecvDataSegmentLength of the target
   std::uint32_t send_depth{1'024};          ///< work requests; what is beyond waits
   std::uint8_t reads{16};                   ///< RDMA READs under way at once, at most
+  std::uint32_t registered_transfers{64};   ///< at once, where the device needs regions for them
   bool uses_remote_invalidation{true};
   /// Whether initiators may send data that nobody asked for beside that of the command's PDU. Linux
   /// allows it to none, and libiscsi cannot do what it then negotiates.
@@ -75,11 +76,19 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   /// Chains of work requests that were posted, and the requests in them.
   [[nodiscard]] std::uint64_t chains() const { return channel_->sends().chains(); }
   [[nodiscard]] std::uint64_t requests() const { return channel_->sends().total(); }
+  /// Regions that transfers have now.
+  [[nodiscard]] std::size_t regions() const { return channel_->qp().rdma_mrs.taken(); }
   [[nodiscard]] const std::string& reason() const { return reason_; }
   /// The client knows of the end, and what is waited for are its commands.
   [[nodiscard]] bool awaits_commands() const { return hold_ == nullptr; }
 
  private:
+  /// What a command has read and was not sent yet: in one piece of memory, which `first` holds.
+  struct DataIn {
+    iscsi::OutgoingPdu first;
+    std::uint32_t offset{};
+    ByteSpan octets;
+  };
   /// Where the memory of a command is, from its PDU until its response.
   struct TaskMemory {
     wire::iser::ControlHeader header;
@@ -87,16 +96,20 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
     std::uint32_t read_bytes{};
     /// Offset in the command's data of the first octet at the Write Base Offset.
     std::optional<std::uint32_t> write_begin;
+    std::optional<DataIn> data_in;
   };
   [[nodiscard]] Result<void> open_and_accept(ByteSpan private_data);
   [[nodiscard]] bool take_command(const ControlMessage& message);
   void answer_hello(const wire::iser::Hello& hello);
-  [[nodiscard]] std::unique_ptr<SendRequest> make_response(const iscsi::OutgoingPdu& pdu);
+  [[nodiscard]] SendRequests make_response(const iscsi::OutgoingPdu& pdu);
+  void add_data(TaskMemory& memory, std::uint32_t offset, iscsi::OutgoingPdu part);
+  static void append_data(TaskMemory& memory, SendRequests& chain);
   [[nodiscard]] std::unique_ptr<SendRequest> make_invalidating(const iscsi::OutgoingPdu& pdu,
                                                                RKey rkey) const;
   void enqueue(std::unique_ptr<SendRequest> request);
   /// As one chain, once there is room for all of it.
   void enqueue(SendRequests chain);
+  [[nodiscard]] Result<std::uint32_t> prepare(SendRequests& chain);
   void flush();
   void end_if_all_is_sent();
   void end(std::string_view reason);

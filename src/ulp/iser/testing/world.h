@@ -55,6 +55,7 @@ struct WorldOptions {
   iscsi::ServerOptions server{};
   scsi::ProtectionType protection{scsi::ProtectionType::None};  ///< of the disk
   core::engine::EngineInit initiator_device{};
+  core::engine::EngineInit target_device{};
 };
 
 class World {
@@ -66,7 +67,7 @@ class World {
       : fixture(options.server, options.protection), target_options_(options.target) {
     environment.world = [this] { return step(); };
     network.add_host(registry, options.initiator_device);
-    network.add_host(registry);
+    network.add_host(registry, options.target_device);
     cm = std::make_unique<SimulatedCm>(environment, network, seed);
     EXPECT_TRUE(registry.register_client(*cm));
     cm->listen(1, [this](std::unique_ptr<SimulatedId> id, ByteSpan data) {
