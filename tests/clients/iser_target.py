@@ -26,6 +26,7 @@ import iscsi_attach
 import iser
 import plain_iscsi
 import rc_capture
+import srp_tables
 import weft_clients
 
 GUIDE = weft_clients.ROOT / "docs" / "guide" / "iser.md"
@@ -192,6 +193,29 @@ class IserTarget(unittest.TestCase):
                 os.killpg(child.pid, signal.SIGKILL)
                 child.communicate()
             self.wait_until(lambda: not self.connections(), GONE_SECONDS, "the connection of a killed initiator stays")
+            status, output = run(self.fabric, "iscsi-inq", target.url())
+            self.assertEqual(status, 0, output)
+            status, output = target.stop()
+            self.assertEqual(status, 0, output)
+
+    def test_a_killed_initiator_whose_dreq_is_lost_leaves_nothing(self):
+        """T-IST-2, where the CM has to say again that the connection has ended."""
+        self.addCleanup(self.fabric.run, "fault", "clear")
+        with tempfile.TemporaryDirectory() as folder, Target(self.fabric) as target:
+            child = self.fabric.start(CLIENT, ["iscsi-perf", "-m", "16", "-b", "8", "-t", "60", target.url()], iser.HELP)
+            with fat_tree.Capture(self.fabric, (SERVER, 1), folder) as capture:
+                try:
+                    self.wait_until(self.connections, READY_SECONDS, "no connection")
+                    time.sleep(0.5)
+                    self.fabric.run("fault", "add", "drop", "count=1", "opcode=ud-send-only", "qp=1", f"out={CLIENT}:1")
+                finally:
+                    os.killpg(child.pid, signal.SIGKILL)
+                    child.communicate()
+                self.wait_until(lambda: not self.connections(), GONE_SECONDS, "the connection of a killed initiator stays")
+                [rule] = json.loads(self.fabric.run("fault", "list", "--json"))
+            self.assertEqual(rule["hit"], 1)
+            kinds = [message.kind for message in srp_tables.messages(capture.path) if isinstance(message, srp_tables.Message)]
+            self.assertEqual(kinds.count("DREQ"), 1, "the first was lost, so that this is the second")
             status, output = run(self.fabric, "iscsi-inq", target.url())
             self.assertEqual(status, 0, output)
             status, output = target.stop()
