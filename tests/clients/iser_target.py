@@ -372,6 +372,33 @@ class IserTarget(unittest.TestCase):
             with iser.Target(self.fabric, SERVER, weft_clients.Ports().take(), iscsi_attach.DISK_BYTES) as target:
                 self.converse(folder, target.url("iser"), "--initiator", iser.INITIATORS[0])
 
+    def test_our_initiator_says_hello(self):
+        """The first messages behind the end of login are Hello and its reply (RFC 7145 §5.1, §9.3, §9.4), and data goes as without."""
+        lids = {port["node"]: int(port["lid"], 0) if isinstance(port["lid"], str) else port["lid"] for port in self.fabric.ports()}
+        with tempfile.TemporaryDirectory() as folder:
+            with Target(self.fabric) as target, fat_tree.Capture(self.fabric, (CLIENT, 1), folder) as capture:
+                with self.attached(folder, target.url(), "--hello") as attached:
+                    status, output = attached.qemu_io("write -P 7 0 64k", "read -P 7 0 64k")
+                    self.assertEqual(status, 0, output)
+                    self.assertNotIn("verification failed", output)
+                status, output = run(self.fabric, self.fabric.weft, "iser", "discover", "--hello", target.address)
+                self.assertEqual((status, output), (0, f"{NAME}\n  {target.address}:{PORT},1\n"))
+            sends = [packet for packet in rc_capture.packets_of(capture.path) if packet.kind == "send" and packet.begins]
+        kinds = [packet.payload[0] >> 4 for packet in sends]
+        hellos = [place for place, kind in enumerate(kinds) if kind == 2]
+        self.assertGreaterEqual(len(hellos), 2, "each session has its own")
+        self.assertEqual(kinds.count(3), len(hellos))
+        for place in hellos:
+            login, hello, reply, command = sends[place - 1:place + 3]
+            self.assertEqual([packet.slid for packet in (login, hello, reply, command)], [lids[host] for host in (SERVER, CLIENT, SERVER, CLIENT)])
+            self.assertEqual((login.payload[HEADER_BYTES] & 0x3F, login.payload[HEADER_BYTES + 1] & 0x83), (0x23, 0x83), "Login Response, T, to full feature phase")
+            self.assertEqual((len(hello.payload), len(reply.payload)), (HEADER_BYTES, HEADER_BYTES))
+            self.assertEqual((hello.payload[:2], hello.payload[4:]), (b"\x20\xaa", bytes(24)), "Hello, versions 10 to 10")
+            self.assertEqual((reply.payload[:2], reply.payload[4:]), (b"\x30\xaa", bytes(24)), "HelloReply, version 10 of 10")
+            self.assertLessEqual(reply.payload[2:4], hello.payload[2:4])
+            self.assertGreater(int.from_bytes(reply.payload[2:4], "big"), 0)
+            self.assertEqual(command.payload[0] >> 4, 1)
+
     def test_our_initiator_waits_for_a_target_that_comes_again(self):
         tcp_port = weft_clients.Ports().take()
         with tempfile.TemporaryDirectory() as folder:

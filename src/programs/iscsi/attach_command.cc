@@ -90,6 +90,7 @@ void say(const AttachOptions& options, const std::string& reason) {
       fmt::format("connections={}", options.connections),
       fmt::format("recovery-level={}", options.recovery_level),
       fmt::format("digests={}", options.digests ? "on" : "off"),
+      fmt::format("hello={}", options.hello ? "on" : "off"),
       fmt::format("protection={}", options.protection.used ? "on" : "off")};
   if (const auto tag = options.protection.application_tag) {
     made.push_back(fmt::format("application-tag={}", *tag));

@@ -25,6 +25,7 @@ struct SessionOptions {
   unsigned connections{1};     ///< of the session
   unsigned recovery_level{0};  ///< of errors: 0 to 2
   bool digests{};              ///< CRC32C over headers and data, or no login
+  bool hello{};                ///< iSER's, after each login
   disk::DiskProtection protection{};
 };
 

@@ -19,7 +19,6 @@ using weft::iser::InitiatorDatamover;
 namespace {
 
 constexpr Duration kLongestEnding = Duration::seconds(5);  // policy: an end takes milliseconds
-constexpr weft::iser::ConnectionOptions kOptions{.receive_data_bytes = 8'192};
 
 /// A connection, and what stands between it and the session: the session's timers are looked at
 /// after each event.
@@ -55,7 +54,8 @@ struct Connection final : weft::iscsi::DatamoverClient {
 
 class IserLink final : public iscsi::Link {
  public:
-  explicit IserLink(asio::io_context& loop) : loop_(loop) {}
+  IserLink(asio::io_context& loop, bool sends_hello)
+      : loop_(loop), options_{.receive_data_bytes = 8'192, .sends_hello = sends_hello} {}
   ~IserLink() override;
 
   void connect(const std::string& address, weft::iscsi::DatamoverClient& client,
@@ -71,6 +71,7 @@ class IserLink final : public iscsi::Link {
   void forget();
 
   asio::io_context& loop_;
+  const weft::iser::ConnectionOptions options_;
   std::unique_ptr<rdma::Host> host_;
   std::unique_ptr<core::Work> free_work_;
   std::unique_ptr<weft::iser::Initiator> initiator_;
@@ -159,7 +160,7 @@ Result<void> IserLink::begin_connecting() {
     return opened;
   }
   Connection& connection = *connection_;
-  auto datamover = std::make_unique<InitiatorDatamover>(host_->environment(), *binding_, kOptions,
+  auto datamover = std::make_unique<InitiatorDatamover>(host_->environment(), *binding_, options_,
                                                         [this] { forget(); });
   datamover->set_client(connection);
   auto begun = datamover->connect(connection.address, [&connection](const std::string& reason) {
@@ -203,8 +204,8 @@ void IserLink::forget() {
 
 }  // namespace
 
-std::unique_ptr<iscsi::Link> make_iser_link(asio::io_context& loop) {
-  return std::make_unique<IserLink>(loop);
+std::unique_ptr<iscsi::Link> make_iser_link(asio::io_context& loop, bool sends_hello) {
+  return std::make_unique<IserLink>(loop, sends_hello);
 }
 
 }  // namespace weft::programs::iser

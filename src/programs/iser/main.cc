@@ -15,10 +15,18 @@ int main(int count, char** arguments) {
   app.set_version_flag("--version", std::string{"weft iser "} + WEFT_VERSION);
   app.require_subcommand(1);
   program::TargetOptions options{.program = "weft-iser", .default_portal = "iser:0.0.0.0:3260"};
-  program::AttachOptions attached{
-      .program = "weft-iser", .scheme = "iser", .make_link = weft::programs::iser::make_iser_link};
-  const CLI::App& discover = program::add_discover_command(app, attached);
-  const CLI::App& attach = program::add_attach_command(app, attached);
+  program::AttachOptions attached{.program = "weft-iser", .scheme = "iser"};
+  attached.make_link = [&session = attached.session](asio::io_context& loop) {
+    return weft::programs::iser::make_iser_link(loop, session.hello);
+  };
+  CLI::App& discover = program::add_discover_command(app, attached);
+  CLI::App& attach = program::add_attach_command(app, attached);
+  for (CLI::App* const command : {&discover, &attach}) {
+    command->add_flag(
+        "--hello", attached.session.hello,
+        "Exchanges Hello messages after each login, as RFC 5046 wants and few targets "
+        "know");
+  }
   std::string device;
   program::add_target_command(app, options)
       .add_option("--device", device, "The RDMA device; default: the first");

@@ -119,6 +119,9 @@ struct Switch {
   if (name == "digests") {
     return {.value = &the_export.options.digests, .if_true = "on", .if_false = "off"};
   }
+  if (name == "hello") {
+    return {.value = &the_export.options.hello, .if_true = "on", .if_false = "off"};
+  }
   if (name == "protection") {
     return {.value = &the_export.options.protection.used, .if_true = "on", .if_false = "off"};
   }
@@ -163,7 +166,7 @@ int configure(const char* key, const char* value) {
   } else {
     return refuse("unknown parameter '" + std::string{name} +
                   "': url, initiator, chap-file, chap-algorithm, device, fast-fail, connections, "
-                  "recovery-level, digests, protection, application-tag, dev-loss, timeout, "
+                  "recovery-level, digests, hello, protection, application-tag, dev-loss, timeout, "
                   "immediate-data, keep-channels");
   }
   return 0;
@@ -207,10 +210,15 @@ int open_iscsi() {
   if (!options) {
     return refuse(options.error().reason);
   }
+  iscsi::MakeLink make_link = iscsi::make_tcp_link;
+  if (url->scheme == "iser") {
+    make_link = [hello = the_export.options.hello](asio::io_context& loop) {
+      return weft::programs::iser::make_iser_link(loop, hello);
+    };
+  }
   auto path = std::make_unique<iscsi::InitiatorPath>(
       *options, weft::scsi::Lun{url->lun},
-      [](const std::string& text) { nbdkit_debug("%s", text.c_str()); },
-      url->scheme == "iser" ? weft::programs::iser::make_iser_link : iscsi::make_tcp_link);
+      [](const std::string& text) { nbdkit_debug("%s", text.c_str()); }, std::move(make_link));
   if (const auto opened = path->open(); !opened) {
     return refuse(the_export.url + ": " + opened.error().reason);
   }

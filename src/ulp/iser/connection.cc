@@ -170,8 +170,7 @@ Result<void> Connection::send_request() {
       wire::iser::PrivateData{.lacks_remote_invalidation = !offers_remote_invalidation()});
   verbs::ConnectionParameters parameters;
   parameters.qpn = channel_->qp().number();
-  parameters.responder_resources = static_cast<std::uint8_t>(
-      std::min<std::uint32_t>(device->attributes().max_qp_rd_atomic, 0xFF));
+  parameters.responder_resources = static_cast<std::uint8_t>(ird());
   parameters.initiator_depth = 1;
   parameters.retry_count = 7;
   parameters.rnr_retry_count = 6;

@@ -35,6 +35,9 @@ struct ConnectionOptions {
   bool offers_remote_invalidation{true};
   bool trusts_target{};  ///< with a key for all memory
   bool protects{};       ///< commands may have T10-PI, where the device can register it
+  /// Begins the full feature phase with a Hello, as RFC 5046 has it always, and waits for its reply
+  /// (RFC 7145 §5.1). Targets of Linux and tgt know none.
+  bool sends_hello{};
 };
 
 class Connection final : public ChannelClient, public CmHandler {
@@ -90,6 +93,8 @@ class Connection final : public ChannelClient, public CmHandler {
   /// Busy. Where the device has gone it is not asked to unmap anything (R-ISER-19).
   Result<void> cleanup_task(Task& task);
 
+  /// Login has ended, and the iSCSI layer hears of it with the target's reply to the Hello.
+  [[nodiscard]] bool awaits_hello_reply() const { return awaits_hello_reply_; }
   [[nodiscard]] bool uses_remote_invalidation() const { return remote_invalidation_; }
   [[nodiscard]] RegistrationPool* registrations() { return pool_.get(); }
   [[nodiscard]] const ConnectionOptions& options() const { return options_; }
@@ -133,6 +138,11 @@ class Connection final : public ChannelClient, public CmHandler {
   [[nodiscard]] std::uint32_t reserved_sends() const {
     return 2 * static_cast<std::uint32_t>(tasks_.size());
   }
+  Result<void> begin_full_feature();
+  Result<void> send_hello();
+  [[nodiscard]] Result<void> check_hello_reply(const wire::iser::HelloReply& reply) const;
+  void take_hello_reply(const wire::iser::HelloReply& reply);
+  [[nodiscard]] std::uint16_t ird() const;
   void deliver();
 
   core::Environment& environment_;
@@ -149,6 +159,7 @@ class Connection final : public ChannelClient, public CmHandler {
   TransferParameters agreed_;
   bool remote_invalidation_{};
   bool is_full_feature_{};
+  bool awaits_hello_reply_{};
   bool is_delivering_{};
   std::unordered_map<std::uint32_t, Task*> tasks_;  // sent, by Initiator Task Tag
   std::deque<Arrival> arrivals_;

@@ -290,10 +290,19 @@ void Connection::handle_message(ReceiveBuffer& buffer, ByteSpan octets,
     return;
   }
   const auto message = parse_message(octets);
-  const auto* const control = message ? std::get_if<ControlMessage>(&*message) : nullptr;
-  if (control == nullptr) {
+  if (!message) {
+    apply(ConnectionEvent::Terminate, message.error().reason);
+    return;
+  }
+  if (const auto* const reply = std::get_if<wire::iser::HelloReply>(&*message)) {
+    channel_->give_back(buffer);
+    take_hello_reply(*reply);
+    return;
+  }
+  const auto* const control = std::get_if<ControlMessage>(&*message);
+  if (control == nullptr || awaits_hello_reply_) {
     apply(ConnectionEvent::Terminate,
-          message ? "a message that is no iSCSI PDU" : message.error().reason);
+          control == nullptr ? "a Hello to an initiator" : "a PDU where the reply to Hello is due");
     return;
   }
   const auto basic = control->pdu.basic_header();
@@ -315,18 +324,24 @@ void Connection::handle_message(ReceiveBuffer& buffer, ByteSpan octets,
     const auto response = control->pdu.as<wire::iscsi::LoginResponse>();
     if (response.transit && response.next_stage == wire::iscsi::LoginStage::FullFeature &&
         response.status == wire::iscsi::LoginStatus::Success) {
-      is_full_feature_ = true;
-      const auto opened =
-          channel_->open_ring(2 * std::bit_ceil(options_.max_commands),
-                              wire::iser::kAllHeaderBytes + options_.receive_data_bytes);
-      if (!opened) {
-        apply(ConnectionEvent::Terminate, opened.error().reason);
+      if (const auto begun = begin_full_feature(); !begun) {
+        apply(ConnectionEvent::Terminate, begun.error().reason);
         return;
       }
     }
   }
   arrivals_.push_back({.buffer = &buffer, .message = *control, .task = task});
   deliver();
+}
+
+Result<void> Connection::begin_full_feature() {
+  is_full_feature_ = true;
+  if (auto opened = channel_->open_ring(2 * std::bit_ceil(options_.max_commands),
+                                        wire::iser::kAllHeaderBytes + options_.receive_data_bytes);
+      !opened) {
+    return opened;
+  }
+  return options_.sends_hello ? send_hello() : Result<void>{};
 }
 
 // False: it is a key that the target had no right to (R-ISER-22).
@@ -370,7 +385,7 @@ void Connection::deliver() {
   if (std::exchange(is_delivering_, true)) {
     return;
   }
-  while (!arrivals_.empty() && state_ == ConnectionState::Up &&
+  while (!arrivals_.empty() && state_ == ConnectionState::Up && !awaits_hello_reply_ &&
          (arrivals_.front().task == nullptr || arrivals_.front().task->pending == 0)) {
     const Arrival arrival = arrivals_.front();
     arrivals_.pop_front();

@@ -164,6 +164,20 @@ TEST(IserSession, OffersNoKeyToBeInvalidatedThatOutlivesTheCommand) {
   EXPECT_EQ(driver.movers, 1U);
 }
 
+TEST(IserSession, IsMadeWithAHelloWhereTheInitiatorWantsOne) {
+  World world;
+  Driver driver{
+      world, {.receive_data_bytes = 8'192, .sends_hello = true}
+  };
+  driver.log_in();
+  const SharedBuffer written = pattern(8'192, 37);
+  EXPECT_TRUE(driver.run(true, 3, written).is_good());
+  const SharedBuffer read{8'192};
+  EXPECT_TRUE(driver.run(false, 3, read).is_good());
+  EXPECT_TRUE(std::ranges::equal(read.octets(), written.octets()));
+  EXPECT_EQ(driver.movers, 1U);
+}
+
 TEST(IserSession, SaysHowMuchCame) {
   World world;
   Driver driver{world, {.receive_data_bytes = 8'192}};

@@ -127,7 +127,7 @@ void TargetDatamover::handle_failure(verbs::WcStatus status) {
 
 void TargetDatamover::handle_message(ReceiveBuffer& buffer, ByteSpan octets,
                                      std::optional<RKey> /*invalidated*/) {
-  if (is_ending_) {
+  if (is_ending_ || is_refused_) {
     return;
   }
   const auto message = parse_message(octets);
@@ -136,8 +136,12 @@ void TargetDatamover::handle_message(ReceiveBuffer& buffer, ByteSpan octets,
     return;
   }
   if (const auto* const hello = std::get_if<wire::iser::Hello>(&*message)) {
-    answer_hello(*hello);
+    if (!answer_hello(*hello)) {
+      end("a Hello that is not the first message after login");
+      return;
+    }
   } else if (const auto* const control = std::get_if<ControlMessage>(&*message)) {
+    may_say_hello_ = false;
     const Opcode opcode = control->pdu.basic_header().opcode;
     if (opcode == Opcode::ScsiCommand && !take_command(*control)) {
       end("a command without the STag of its data");
@@ -177,8 +181,11 @@ bool TargetDatamover::take_command(const ControlMessage& message) {
   return true;
 }
 
-void TargetDatamover::answer_hello(const wire::iser::Hello& hello) {
+bool TargetDatamover::answer_hello(const wire::iser::Hello& hello) {
   using wire::iser::kVersion;
+  if (!std::exchange(may_say_hello_, false)) {
+    return false;  // RFC 7145 §5.1
+  }
   const bool fits = hello.min_version <= kVersion && kVersion <= hello.max_version;
   const auto reply = wire::pack(wire::iser::HelloReply{
       .rejected = !fits, .ord = std::min<std::uint16_t>(options_.reads, hello.ird)});
@@ -186,8 +193,10 @@ void TargetDatamover::answer_hello(const wire::iser::Hello& hello) {
   request->must_signal = true;
   enqueue(std::move(request));
   if (!fits) {
+    is_refused_ = true;
     terminate(Ending::AfterOutput, "the initiator speaks no version of iSER that this end does");
   }
+  return true;
 }
 
 void TargetDatamover::limit(iscsi::Preferences& preferences) const {
@@ -218,6 +227,7 @@ void TargetDatamover::send_control(iscsi::OutgoingPdu pdu) {
     if (response.transit && response.next_stage == wire::iscsi::LoginStage::FullFeature &&
         response.status == wire::iscsi::LoginStatus::Success) {
       is_ring_open_ = true;  // before the initiator learns that it may send
+      may_say_hello_ = true;
       if (!channel_->open_ring(options_.receives,
                                wire::iser::kAllHeaderBytes + options_.receive_data_bytes)) {
         end("no receives");

@@ -100,7 +100,8 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   };
   [[nodiscard]] Result<void> open_and_accept(ByteSpan private_data);
   [[nodiscard]] bool take_command(const ControlMessage& message);
-  void answer_hello(const wire::iser::Hello& hello);
+  /// False: it is out of place.
+  [[nodiscard]] bool answer_hello(const wire::iser::Hello& hello);
   [[nodiscard]] SendRequests make_response(const iscsi::OutgoingPdu& pdu);
   void add_data(TaskMemory& memory, std::uint32_t offset, iscsi::OutgoingPdu part);
   static void append_data(TaskMemory& memory, SendRequests& chain);
@@ -127,6 +128,8 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   std::unique_ptr<Channel> channel_;
   bool remote_invalidation_{};
   bool is_ring_open_{};
+  bool may_say_hello_{};  // until the first message after login
+  bool is_refused_{};     // its Hello was
   bool is_ending_{};
   bool ends_after_output_{};
   std::string reason_;

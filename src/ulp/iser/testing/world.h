@@ -142,7 +142,7 @@ class World {
     return header;
   }
 
-  void login(PduLog& log, const TransferParameters& agreed = {}) {
+  void send_login(const TransferParameters& agreed = {}) {
     wire::iscsi::LoginRequest request;
     request.transit = true;
     request.current_stage = wire::iscsi::LoginStage::LoginOperationalNegotiation;
@@ -158,6 +158,9 @@ class World {
     text.add("ImmediateData", agreed.immediate_data ? "Yes" : "No");
     text.add("FirstBurstLength", std::to_string(agreed.first_burst_bytes));
     EXPECT_TRUE(link().send_control(iscsi::text_pdu(request, text.text())));
+  }
+  void login(PduLog& log, const TransferParameters& agreed = {}) {
+    send_login(agreed);
     const auto response = next<wire::iscsi::LoginResponse>(log);
     EXPECT_EQ(response.status, wire::iscsi::LoginStatus::Success);
     exp_stat_sn = response.stat_sn + 1;
