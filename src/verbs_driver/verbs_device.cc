@@ -137,12 +137,15 @@ Result<void> VerbsDevice::open_context() {
 }
 
 Result<void> VerbsDevice::register_device() {
-  device_ = registry_.allocate_device({.operations = verbs_operations(),
-                                       .driver_data = this,
-                                       .node_guid = node_guid_,
-                                       .node_description = init_.name,
-                                       .port_count = ports_,
-                                       .completion_vectors = init_.completion_vectors});
+  device_ = registry_.allocate_device(
+      {.operations = verbs_operations(),
+       .driver_data = this,
+       .node_guid = node_guid_,
+       .node_description = init_.name,
+       .port_count = ports_,
+       .completion_vectors = init_.completion_vectors,
+       .forces_registration =
+           registers_by_windows_ && std::getenv("WEFT_FORCE_REGISTRATION") != nullptr});
   thread_ = std::thread{[this] { serve_events(); }};  // clients of the core may wait for events
   auto registered = registry_.register_device(*device_, init_.name);
   is_registered_ = registered.has_value();

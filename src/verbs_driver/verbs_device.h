@@ -30,7 +30,8 @@ struct VerbsDeviceInit {
   /// where this is off, an arena and registrations on use.
   bool on_demand_paging{true};
   /// Fast registration by windows of type 2, where the device has them and pages on demand: of what
-  /// lies in one piece (window_operations.cc). $WEFT_FAST_REGISTRATION asks for it, too.
+  /// lies in one piece (window_operations.cc). $WEFT_FAST_REGISTRATION asks for it, too. With
+  /// $WEFT_FORCE_REGISTRATION besides, RDMA contexts go through it as well (`force_mr` of kernels).
   bool fast_registration{};
   std::size_t arena_bytes{64U << 20};  ///< policy
   /// IBV_EVENT_DEVICE_FATAL unregisters the device, as a kernel does one that is pulled out:

@@ -54,15 +54,16 @@ OF_TGT = "tgt's "
 class Target:
     """`weft iser target` on a host, by both transports, until the end of a with block."""
 
-    def __init__(self, fabric, *arguments, tcp_port=None, name=NAME):
-        self.fabric, self.name = fabric, name
+    def __init__(self, fabric, *arguments, tcp_port=None, name=NAME, environment=None):
+        self.fabric, self.name, self.environment = fabric, name, environment
         self.tcp_port = tcp_port or weft_clients.Ports().take()
         self.address = weft_clients.address_of(SERVER)
         self.arguments = arguments or ("--lun", DISK)
 
     def __enter__(self):
         self.child = self.fabric.start(SERVER, [self.fabric.weft, "iser", "target", "--portal", f"iser:{self.address}:{PORT}",
-                                                "--portal", f"{self.address}:{self.tcp_port}", *(["--target", self.name] if self.name else []), *self.arguments])
+                                                "--portal", f"{self.address}:{self.tcp_port}", *(["--target", self.name] if self.name else []), *self.arguments],
+                                       self.environment)
         lines = [self.child.stdout.readline() for _ in range(2)]
         if lines != [f"listening on iser:{self.address}:{PORT}\n", f"listening on {self.address}:{self.tcp_port}\n"]:
             weft_clients.end(self.child)
@@ -277,6 +278,29 @@ class IserTarget(unittest.TestCase):
                 self.copies(target.url(), disk, folder)
                 status, output = run(self.fabric, self.fabric.weft, "iser", "discover", target.address)
                 self.assertEqual((status, output), (0, f"{NAME}\n  {target.address}:{PORT},1\n"))
+
+    def regions(self):
+        """Memory regions of the server's host."""
+        done = subprocess.run([self.fabric.weft, "exec", SERVER, "--", "rdma", "-j", "res", "show", "mr"], capture_output=True, text=True, timeout=TEST_SECONDS,
+                              env=self.fabric.environment(), stdin=subprocess.DEVNULL, check=True)
+        return len(json.loads(done.stdout or "[]"))
+
+    def test_data_goes_through_regions_where_the_device_is_to_register_it(self):
+        """R-IST-4: windows stand for fast registration; what they are bound to is one region more of the connection's PD."""
+        counts = []
+        for environment in ({}, {"WEFT_FAST_REGISTRATION": "1", "WEFT_FORCE_REGISTRATION": "1"}):
+            with tempfile.TemporaryDirectory() as folder:
+                disk = iscsi_attach.empty_disk(folder)
+                with Target(self.fabric, "--lun", str(disk), environment=environment) as target:
+                    self.copies(target.url(), disk, folder)
+                    with self.attached(folder, target.url()) as attached:
+                        status, output = attached.qemu_io("write -P 5 512 1M", "aio_write -P 6 2M 64k", "aio_write -P 7 3M 1M", "aio_flush",
+                                                          "read -P 5 512 1M", "read -P 6 2M 64k", "read -P 7 3M 1M")
+                        self.assertEqual(status, 0, output)
+                        self.assertNotIn("verification failed", output)
+                        counts.append(self.regions())
+                    self.assertEqual(target.stop()[0], 0)
+        self.assertEqual(counts[1], counts[0] + 1, counts)
 
     def test_our_initiator_copies_to_tgt_and_back(self):
         with tempfile.TemporaryDirectory() as folder, iser.Target(self.fabric, SERVER, weft_clients.Ports().take(), iscsi_attach.DISK_BYTES) as target:
