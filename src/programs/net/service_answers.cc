@@ -18,6 +18,7 @@ void add(std::vector<NamedCount>& all, const ipoib::Counters& of) {
                             {"tx_no_route",   of.tx_no_route  },
                             {"tx_unresolved", of.tx_unresolved},
                             {"tx_too_big",    of.tx_too_big   },
+                            {"tx_fragmented", of.tx_fragmented},
                             {"tx_link_down",  of.tx_link_down },
                             {"rx_packets",    of.rx_packets   },
                             {"rx_bytes",      of.rx_bytes     },

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ulp/ipoib/fragments.h"
 #include "ulp/ipoib/listening.h"
 #include "ulp/ipoib/planted_bug.h"
 #include "ulp/ipoib/too_big.h"
@@ -70,18 +71,23 @@ void Interface::transmit(ByteSpan packet, Instant now) {
     }
     return transmit_to_neighbor(*neighbor, packet, now);
   }
-  // Multicast is always by datagrams (RFC 4755 §2.1).
+  transmit_to_group(is_broadcast ? IpAddress::v4(0xFFFF'FFFF) : ends->destination, packet, now);
+}
+
+/// Multicast is always by datagrams (RFC 4755 §2.1).
+void Interface::transmit_to_group(const IpAddress& group, ByteSpan packet, Instant now) {
   if (packet.size() > datagram_mtu()) {
-    return refuse_too_big(packet, datagram_mtu());
+    return send_cut(packet, datagram_mtu(),
+                    [&](ByteSpan fragment) { transmit_to_group(group, fragment, now); });
   }
   count_sent(packet, true);
-  groups_.send(is_broadcast ? IpAddress::v4(0xFFFF'FFFF) : ends->destination, encapsulate(packet),
-               now);
+  groups_.send(group, encapsulate(packet), now);
 }
 
 void Interface::transmit_to_neighbor(const IpAddress& neighbor, ByteSpan packet, Instant now) {
   if (packet.size() > mtu()) {
-    return refuse_too_big(packet, mtu());
+    return send_cut(packet, mtu(),
+                    [&](ByteSpan fragment) { transmit_to_neighbor(neighbor, fragment, now); });
   }
   if (const auto hardware = link_.find(neighbor, now)) {
     return send_to(*hardware, packet, now);
@@ -91,17 +97,30 @@ void Interface::transmit_to_neighbor(const IpAddress& neighbor, ByteSpan packet,
 
 void Interface::send_to(const wire::IpoibHardwareAddress& hardware, ByteSpan packet, Instant now) {
   using Outcome = ConnectionTable::Outcome;
+  const auto send = [&](ByteSpan fragment) { send_to(hardware, fragment, now); };
   const Outcome outcome = connections_.send(hardware, encapsulate(packet), now);
   if (outcome == Outcome::TooBig) {
-    return refuse_too_big(packet, *connections_.mtu_to(hardware));
+    return send_cut(packet, *connections_.mtu_to(hardware), send);
   }
   if (outcome == Outcome::Datagram) {
     if (packet.size() > datagram_mtu()) {
-      return refuse_too_big(packet, datagram_mtu());
+      return send_cut(packet, datagram_mtu(), send);
     }
     paths_.send(hardware, encapsulate(packet), now);
   }
   count_sent(packet, false);
+}
+
+template <class Send>
+void Interface::send_cut(ByteSpan packet, std::uint32_t limit, Send send) {
+  const auto fragments = fragments_of(packet, limit);
+  if (fragments.empty()) {
+    return refuse_too_big(packet, limit);
+  }
+  ++counters_.tx_fragmented;
+  for (const Packet& fragment : fragments) {
+    send(fragment);
+  }
 }
 
 void Interface::refuse_too_big(ByteSpan packet, std::uint32_t limit) {

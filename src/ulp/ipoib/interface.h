@@ -64,7 +64,8 @@ struct Counters {
   std::uint64_t tx_errors{};  ///< no IP packet
   std::uint64_t tx_no_route{};
   std::uint64_t tx_unresolved{};  ///< nobody answered for the neighbour, or too many wait
-  std::uint64_t tx_too_big{};
+  std::uint64_t tx_too_big{};     ///< of which the host was told, or might not be
+  std::uint64_t tx_fragmented{};  ///< packets, not their fragments
   std::uint64_t tx_link_down{};
   std::uint64_t rx_packets{};
   std::uint64_t rx_bytes{};
@@ -120,8 +121,12 @@ class Interface {
     Instant until{};
   };
 
+  void transmit_to_group(const IpAddress& group, ByteSpan packet, Instant now);
   void transmit_to_neighbor(const IpAddress& neighbor, ByteSpan packet, Instant now);
   void send_to(const wire::IpoibHardwareAddress& hardware, ByteSpan packet, Instant now);
+  /// In fragments of at most that, by `send`; or the host is told that it may not be.
+  template <class Send>
+  void send_cut(ByteSpan packet, std::uint32_t limit, Send send);
   void refuse_too_big(ByteSpan packet, std::uint32_t limit);
   void wait_for(const IpAddress& neighbor, ByteSpan packet, Instant now);
   void flush_resolved(Instant now);

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "ulp/ipoib/testing_packets.h"
 #include "ulp/ipoib/too_big.h"
@@ -136,6 +138,71 @@ TEST(IpoibInterfaceData, TellsTheHostWhatIsTooBig) {  // R-IPOIB-13, R-IPOIB-16
   end.interface.transmit(make_packet(ip("10.0.0.1"), ip("10.0.0.3"), 1, 4000), {});
   EXPECT_FALSE(end.interface.poll_delivery());
   EXPECT_TRUE(end.interface.connections().poll_action());
+}
+
+/// What the interface sends as datagrams.
+std::vector<Packet> datagrams_of(Interface& interface) {
+  while (const auto query = interface.paths().poll_query()) {
+    interface.paths().answered(query->id, {.dlid = Lid{9}}, {});
+  }
+  std::vector<Packet> sent;
+  while (auto send = interface.paths().poll_send()) {
+    sent.push_back(std::move(send->packet));
+  }
+  return sent;
+}
+
+TEST(IpoibInterfaceData, FragmentsWhatIsTooBigAndMayBe) {  // R-IPOIB-25
+  End end{{.mode = ConnectedMode::Reliable}};
+  end.link.neighbors[ip("10.0.0.2")] = hardware(2);  // of datagrams
+  end.interface.transmit(make_packet(ip("10.0.0.1"), ip("10.0.0.2"), 1, 5000, false), {});
+  const auto sent = datagrams_of(end.interface);
+  ASSERT_EQ(sent.size(), 3U);
+  std::size_t data = 0;
+  for (const Packet& payload : sent) {
+    EXPECT_LE(payload.size(), 2048U);
+    EXPECT_EQ(wire::hex_text(ByteSpan{payload}.first(4)), "08000000");
+    data += payload.size() - 24;
+  }
+  EXPECT_EQ(data, 4980U);
+  EXPECT_EQ(end.interface.counters().tx_fragmented, 1U);
+  EXPECT_EQ(end.interface.counters().tx_packets, 3U);
+  EXPECT_EQ(end.interface.counters().tx_too_big, 0U);
+  EXPECT_FALSE(end.interface.poll_delivery());
+}
+
+TEST(IpoibInterfaceData, FragmentsForAnEndThatReceivesLess) {  // R-IPOIB-25, R-IPOIB-16
+  End end{{.mode = ConnectedMode::Reliable}};
+  end.link.neighbors[ip("10.0.0.3")] = hardware(3, wire::IpoibFlag::ReliableConnected);
+  const auto send = [&](std::size_t bytes) {
+    end.interface.transmit(make_packet(ip("10.0.0.1"), ip("10.0.0.3"), 1, bytes, false), {});
+  };
+  send(100);
+  const auto connect = end.interface.connections().poll_action();
+  ASSERT_TRUE(connect);
+  const auto data = wire::pack(ConnectionData{.qpn = Qpn{3}, .receive_mtu = 4004});
+  end.interface.connections().established(connect->id, data, {});
+  EXPECT_TRUE(end.interface.connections().poll_action());
+  send(5000);
+  unsigned sent = 0;
+  while (const auto action = end.interface.connections().poll_action()) {
+    EXPECT_LE(action->packet.size(), 4004U);
+    ++sent;
+  }
+  EXPECT_EQ(sent, 2U);
+}
+
+TEST(IpoibInterfaceData, FragmentsWhatIsForGroups) {  // R-IPOIB-25
+  End end{{.mode = ConnectedMode::Reliable}};
+  end.interface.transmit(make_packet(ip("10.0.0.1"), ip("10.0.0.255"), 1, 5000, false), {});
+  unsigned sent = 0;
+  while (const auto action = end.interface.groups().poll_action()) {
+    if (action->kind == GroupAction::Kind::Send) {
+      EXPECT_LE(action->packet.size(), 2048U);
+      ++sent;
+    }
+  }
+  EXPECT_EQ(sent, 3U);
 }
 
 TEST(IpoibInterfaceData, SendsMulticastAsDatagrams) {  // R-IPOIB-14
