@@ -116,6 +116,47 @@ class Net(namespaces.Account):
         self.assertIn("2 received", self.ping("h1", "-c", "2", "-i", "0.2", "-s", "9000", "10.77.0.2"))
         self.transfer("TCP4-LISTEN", f"TCP4:10.77.0.2:{PORT}")
 
+    def test_what_is_too_long_for_a_neighbor_is_fragmented_or_answered(self):
+        """R-IPOIB-13, R-IPOIB-25: IPv4 without DF is fragmented by the interface, and nothing is lost; with DF, and IPv6, the sender is told."""
+        self.net_up("h1", mode="connected")
+        self.weft("net", "up", "h2")
+        self.assertIn("3 received", self.ping("h1", "-c", "3", "-i", "0.2", "-M", "dont", "-s", "9000", "10.77.0.2"))
+        stats = self.shown("stats", "h1")
+        self.assertEqual((stats["tx_fragmented"], stats["tx_too_big"]), (3, 0))
+        refused = self.on("h1", "ping", "-c", "2", "-i", "0.2", "-W", "1", "-M", "do", "-s", "9000", "10.77.0.2", check=False)
+        self.assertIn("mtu = 2044", refused.stdout + refused.stderr)
+        told = self.on("h1", "ping", "-c", "3", "-i", "0.2", "-W", "1", "-s", "9000", "fd77:1b::2", check=False)
+        self.assertIn("Packet too big: mtu=2044", told.stdout + told.stderr)
+        self.assertIn("2 received", self.ping("h1", "-c", "2", "-i", "0.2", "-s", "9000", "fd77:1b::2"))
+
+    def test_connected_mode_over_uc_connects_to_others_of_uc_alone(self):
+        """R-IPOIB-14: h1 and h2 over UC, beside h3 over RC, which they reach by datagrams, as the flags of their addresses say (RFC 4755 §3.1)."""
+        said = self.net_up("h1", "h2", topology="star:3", mode="connected-uc")
+        self.assertEqual(said.count(" mtu 65520\n"), 2, said)
+        self.weft("net", "up", "h3", "--mode", "connected")
+        self.assertEqual([self.shown("addr", host)["link_address"][:2] for host in ("h1", "h2", "h3")], ["40", "40", "80"])
+        with self.captured("h1") as path:
+            for address, header in (("10.77.0.2", 28), ("fd77:1b::2", 48)):
+                self.assertIn("2 received", self.ping("h1", "-c", "2", "-i", "0.2", "-M", "do", "-s", str(65520 - header), address), address)
+            self.assertIn("2 received", self.ping("h1", "-c", "2", "-i", "0.2", "-M", "dont", "-s", "9000", "10.77.0.3"))
+        types = {opcode >> 5 for opcode in self.opcodes(path)}
+        self.assertEqual(types, {1, 3}, "UC and UD (IBTA vol 1 table 38), and nothing over RC")
+        stats = {host: self.shown("stats", host) for host in ("h1", "h2", "h3")}
+        self.assertEqual([stats[host]["connection_accepted"] for host in stats], [1, 1, 0])
+        self.assertEqual([stats[host]["connection_refused"] for host in stats], [0, 0, 0])
+        self.transfer("TCP4-LISTEN", f"TCP4:10.77.0.2:{PORT}")
+        self.transfer("TCP6-LISTEN", f"TCP6:[fd77:1b::2]:{PORT}")
+
+    def opcodes(self, path):
+        told = subprocess.run(["tshark", "-n", "-r", str(path), "-T", "fields", "-e", "infiniband.bth.opcode"], capture_output=True, text=True,
+                              timeout=namespaces.SECONDS, check=True).stdout.split()
+        return [int(opcode, 0) for opcode in told]
+
+    def test_connected_mode_over_uc_carries_a_file_over_links_that_lose(self):
+        self.net_up("h1", "h2", topology="star:2", mode="connected-uc")
+        self.weft("fault", "add", "drop p=0.002 link=h1:1")  # a packet of a message that is lost takes the message along: a message is 32
+        self.transfer("TCP4-LISTEN", f"TCP4:10.77.0.2:{PORT}")
+
     def test_connected_mode_carries_a_file_over_links_that_lose(self):
         self.net_up("h1", "h2", topology="star:2", mode="connected")
         self.weft("fault", "add", "drop p=0.01 link=h1:1")

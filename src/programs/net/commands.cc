@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
+#include <iterator>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "programs/control/control.h"
@@ -41,6 +45,22 @@ constexpr Duration kAskWithin = Duration::seconds(5);  // policy
                    : std::string{kServiceName};
 }
 
+struct NamedMode {
+  std::string_view name;
+  ipoib::ConnectedMode mode;
+};
+constexpr std::array kModes{
+    NamedMode{"datagram",     ipoib::ConnectedMode::None      },
+    NamedMode{"connected",    ipoib::ConnectedMode::Reliable  },
+    NamedMode{"connected-uc", ipoib::ConnectedMode::Unreliable},
+};
+
+/// The command line has checked it.
+[[nodiscard]] ipoib::ConnectedMode mode_of(std::string_view name) {
+  const auto* const found = std::ranges::find(kModes, name, &NamedMode::name);
+  return found == kModes.end() ? ipoib::ConnectedMode::None : found->mode;
+}
+
 [[nodiscard]] Error not_up(std::optional<PKey> partition) {
   return {ErrorCode::NotFound,
           fmt::format("{} is not up: weft net up HOST", interface_of(partition))};
@@ -72,8 +92,7 @@ void add_partition(std::vector<std::string>& words, std::uint16_t pkey) {
                          .partition = partition,
                          .addresses = *std::move(addresses),
                          .mtu = options.mtu,
-                         .mode = options.mode == "connected" ? ipoib::ConnectedMode::Reliable
-                                                             : ipoib::ConnectedMode::None};
+                         .mode = mode_of(options.mode)};
   if (partition) {
     const auto parent = mtu_of(interface_of({}));
     if (!parent) {
@@ -94,6 +113,13 @@ void add_partition(std::vector<std::string>& words, std::uint16_t pkey) {
 }
 
 }  // namespace
+
+std::vector<std::string> mode_names() {
+  std::vector<std::string> names;
+  std::ranges::transform(kModes, std::back_inserter(names),
+                         [](const NamedMode& each) { return std::string{each.name}; });
+  return names;
+}
 
 int up(const HostsOptions& options) {
   std::vector<std::string> arguments{"run"};

@@ -12,8 +12,10 @@ struct HostsOptions {
   std::uint16_t pkey{};  ///< of a child of ib0; 0: ib0 itself
   std::vector<std::string> addresses;
   std::uint32_t mtu{};
-  std::string mode{"datagram"};
+  std::string mode{"datagram"};  ///< one of mode_names()
 };
+
+[[nodiscard]] std::vector<std::string> mode_names();
 
 /// `weft net up`: starts a program on each host and waits until its interface is up. Exit status.
 [[nodiscard]] int up(const HostsOptions& options);

@@ -53,13 +53,14 @@ void make_non_blocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBL
 
 }  // namespace
 
-Result<std::unique_ptr<ConnectedPort>> ConnectedPort::open(const std::string& device, Qpn ud_qpn,
-                                                           Sink sink) {
-  std::unique_ptr<ConnectedPort> port{new ConnectedPort{std::move(sink)}};
-  if (auto done = port->set_up(device); !done) {
+Result<std::unique_ptr<ConnectedPort>> ConnectedPort::open(const Options& options, Sink sink) {
+  std::unique_ptr<ConnectedPort> port{
+      new ConnectedPort{options.mode, std::move(sink)}
+  };
+  if (auto done = port->set_up(options.device); !done) {
     return std::unexpected(std::move(done.error()));
   }
-  if (auto done = port->listen(ud_qpn); !done) {
+  if (auto done = port->listen(options.ud_qpn); !done) {
     return std::unexpected(std::move(done.error()));
   }
   return port;
@@ -112,17 +113,38 @@ Result<void> ConnectedPort::set_up(const std::string& device) {
   return ibv_req_notify_cq(cq_, 0) == 0 ? Result<void>{} : refused("ibv_req_notify_cq");
 }
 
-Result<void> ConnectedPort::listen(Qpn ud_qpn) {
-  sockaddr_ib address = address_of(ipoib::service_id_of(ud_qpn));
-  if (rdma_create_id(channel_, &listener_, nullptr, RDMA_PS_IB) != 0) {
-    return refused("rdma_create_id");
+/// Bound to that service ID. An id is of RC in this port space, unless it is made as an endpoint
+/// (rdma_create_ep(3)); one that listens is bound at once, and what connects may be bound, too.
+rdma_cm_id* ConnectedPort::make_id(std::uint64_t service_id) {
+  sockaddr_ib address = address_of(service_id);
+  rdma_addrinfo where{};
+  where.ai_flags = RAI_PASSIVE;
+  where.ai_family = AF_IB;
+  where.ai_qp_type = type_;
+  where.ai_port_space = RDMA_PS_IB;
+  where.ai_src_len = sizeof address;
+  where.ai_src_addr = general(address);
+  rdma_cm_id* id = nullptr;
+  if (rdma_create_ep(&id, &where, nullptr, nullptr) != 0) {
+    return nullptr;
   }
-  if (rdma_bind_addr(listener_, general(address)) != 0) {
-    return refused("rdma_bind_addr");
+  if (rdma_migrate_id(id, channel_) != 0) {
+    rdma_destroy_id(id);
+    return nullptr;
+  }
+  return id;
+}
+
+Result<void> ConnectedPort::listen(Qpn ud_qpn) {
+  const std::uint64_t service_id = ipoib::service_id_of(ud_qpn);
+  listener_ = make_id(service_id);
+  if (listener_ == nullptr) {
+    return refused("rdma_create_ep");
   }
   sockaddr_ib bound{};
   std::memcpy(&bound, rdma_get_local_addr(listener_), sizeof bound);
-  if (bound.sib_sid != address.sib_sid) {  // its low half is 0, which stands for any port number
+  if (bound.sib_sid !=
+      htobe64(service_id)) {  // its low half is 0, which stands for any port number
     return fail(ErrorCode::AddressNotAvailable,
                 "connected mode: QPN {:#x} has no service ID of RDMA-CM's; start it again",
                 ud_qpn.value());
@@ -186,7 +208,7 @@ bool ConnectedPort::make_qp(rdma_cm_id* id) {
               .max_send_sge = 1,
               .max_recv_sge = 0,
               .max_inline_data = 0};
-  init.qp_type = IBV_QPT_RC;
+  init.qp_type = type_;
   return rdma_create_qp(id, pd_, &init) == 0;
 }
 
@@ -210,8 +232,9 @@ void ConnectedPort::perform(ipoib::ConnectionAction action, PKey pkey) {
 }
 
 bool ConnectedPort::connect(const ipoib::ConnectionAction& action, PKey pkey) {
-  rdma_cm_id* id = nullptr;
-  if (rdma_create_id(channel_, &id, nullptr, RDMA_PS_IB) != 0) {
+  // With a port number of its own in place of the last 16 bits, as RDMA-CM gives who is not bound.
+  rdma_cm_id* const id = make_id(action.service_id & ~std::uint64_t{0xFFFF});
+  if (id == nullptr) {
     return false;
   }
   sockaddr_ib to = address_of(action.service_id);
@@ -312,10 +335,11 @@ void ConnectedPort::take_request(const Event& event) {
     rdma_destroy_id(event.id);
     return;
   }
-  // RDMA-CM leaves 655 ms, the longest of all.
-  ibv_qp_attr attributes{};
-  attributes.min_rnr_timer = kRnrTimer;
-  ibv_modify_qp(event.id->qp, &attributes, IBV_QP_MIN_RNR_TIMER);
+  if (type_ == IBV_QPT_RC) {  // UC has no RNR NAK. RDMA-CM leaves 655 ms, the longest of all
+    ibv_qp_attr attributes{};
+    attributes.min_rnr_timer = kRnrTimer;
+    ibv_modify_qp(event.id->qp, &attributes, IBV_QP_MIN_RNR_TIMER);
+  }
   auto made = std::make_unique<Connection>();
   made->number = number;
   made->id = event.id;

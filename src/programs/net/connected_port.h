@@ -1,8 +1,9 @@
 #pragma once
 
-// Connected mode's QPs (RFC 4755): RC connections of one host's adapter by librdmacm, with AF_IB
-// addresses. Those name a service ID and add nothing to the private data, so REQ and REP are what
-// RFC 4755 §3.5 and §6 say. A connection carries packets from the end that made it. Not
+// Connected mode's QPs (RFC 4755): RC or UC connections of one host's adapter by librdmacm, with
+// AF_IB addresses. Those name a service ID and add nothing to the private data, so REQ and REP are
+// what RFC 4755 §3.5 and §6 say; the REQ names the type of the connection too, and RDMA-CM refuses
+// that of a peer of the other. A connection carries packets from the end that made it. Not
 // thread-safe.
 
 #include <rdma/rdma_cma.h>
@@ -37,9 +38,15 @@ class ConnectedPort {
     std::function<void(ByteSpan payload)> receive;
   };
 
-  /// Listens for the interface with this UD QP.
-  [[nodiscard]] static Result<std::unique_ptr<ConnectedPort>> open(const std::string& device,
-                                                                   Qpn ud_qpn, Sink sink);
+  /// What it is of, and how it connects: not None.
+  struct Options {
+    std::string device;
+    Qpn ud_qpn{};
+    ipoib::ConnectedMode mode{};
+  };
+  /// Listens for the interface with that UD QP.
+  [[nodiscard]] static Result<std::unique_ptr<ConnectedPort>> open(const Options& options,
+                                                                   Sink sink);
   ~ConnectedPort();
   ConnectedPort(const ConnectedPort&) = delete;
   ConnectedPort& operator=(const ConnectedPort&) = delete;
@@ -81,11 +88,14 @@ class ConnectedPort {
     std::vector<std::byte> private_data;
   };
 
-  explicit ConnectedPort(Sink sink) : sink_(std::move(sink)) {}
+  ConnectedPort(ipoib::ConnectedMode mode, Sink sink)
+      : type_(mode == ipoib::ConnectedMode::Unreliable ? IBV_QPT_UC : IBV_QPT_RC),
+        sink_(std::move(sink)) {}
   [[nodiscard]] Result<void> set_up(const std::string& device);
   [[nodiscard]] Result<void> listen(Qpn ud_qpn);
   [[nodiscard]] bool post_receive(std::uint32_t slot);
   [[nodiscard]] std::byte* slot_at(std::uint32_t slot) const;
+  [[nodiscard]] rdma_cm_id* make_id(std::uint64_t service_id);
   [[nodiscard]] bool make_qp(rdma_cm_id* id);
   [[nodiscard]] bool connect(const ipoib::ConnectionAction& action, PKey pkey);
   [[nodiscard]] bool go_on(Connection& connection, rdma_cm_event_type after);
@@ -100,6 +110,7 @@ class ConnectedPort {
   void end(Connection& connection, bool is_told);
   void destroy_ended();
 
+  ibv_qp_type type_;
   Sink sink_;
   rdma_event_channel* channel_{};
   ibv_context* device_{};  // librdmacm's, which closes it

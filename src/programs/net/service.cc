@@ -90,7 +90,7 @@ Result<std::unique_ptr<Service>> Service::start(const ServiceOptions& options) {
 Result<void> Service::open_connected() {
   ipoib::ConnectionTable& table = stack_.connections();
   auto opened = ConnectedPort::open(
-      ud_->device(), ud_->qpn(),
+      {.device = ud_->device(), .ud_qpn = ud_->qpn(), .mode = options_.mode},
       {.established = [&](ipoib::ConnectionId id,
                           ByteSpan data) { table.established(id, data, os::now()); },
        .refused = [&](ipoib::ConnectionId id) { table.refused(id, os::now()); },
