@@ -97,6 +97,15 @@ bool IpoibInterface::has(const IpAddress& address) const {
   return std::ranges::find(addresses_, address, &InterfaceAddress::address) != addresses_.end();
 }
 
+void IpoibInterface::set_addresses(std::vector<InterfaceAddress> addresses, Instant now) {
+  const bool has_new = std::ranges::any_of(
+      addresses, [this](const InterfaceAddress& one) { return !has(one.address); });
+  addresses_ = std::move(addresses);
+  if (has_new) {
+    announce(now);
+  }
+}
+
 wire::IpoibHardwareAddress IpoibInterface::hardware() const {
   const LocalPort& port = sa_.port();
   return {.flags = flags_, .qpn = qpn_, .gid = port.gids.empty() ? Gid{} : port.gids.front()};
@@ -246,7 +255,7 @@ void IpoibInterface::handle(const wire::ArpMessage& arp, const mad::MadAddress& 
     return take_answer(arp.sender, arp.sender_hardware, source, now);
   }
   if (arp.sender == arp.target) {
-    return take_announcement(arp.sender_hardware, source, now);
+    return take_announcement(arp.sender, arp.sender_hardware, source, now);
   }
   if (!has(arp.target) || has(arp.sender)) {
     return;
@@ -264,7 +273,7 @@ void IpoibInterface::handle(const wire::NeighborMessage& message, const mad::Mad
   if (message.type == wire::NeighborMessageType::Advertisement) {
     if (message.hardware && !message.flags.has(wire::NeighborFlag::Solicited) &&
         message.destination == wire::all_nodes_group()) {
-      take_announcement(*message.hardware, source, now);
+      take_announcement(message.target, *message.hardware, source, now);
     }
     if (message.hardware) {
       take_answer(message.target, *message.hardware, source, now);
@@ -306,11 +315,14 @@ void IpoibInterface::take_answer(const IpAddress& address,
 }
 
 /// Who announces its address may have moved: the path that is known leads to where it was. The
-/// address itself is not believed (NeighborTable); what a liar causes is a query of SA.
-void IpoibInterface::take_announcement(const wire::IpoibHardwareAddress& hardware,
+/// address itself is believed of the port alone that has it (NeighborTable), since it may have come
+/// with another QP; what any other liar causes is a query of SA.
+void IpoibInterface::take_announcement(const IpAddress& address,
+                                       const wire::IpoibHardwareAddress& hardware,
                                        const mad::MadAddress& source, Instant now) {
   if (source.global && source.global->dgid == hardware.gid) {
     ++counters_.moves;
+    static_cast<void>(neighbors_.take_announcement(address, hardware, now));
     sa_.clear_paths_to(hardware.gid);
     if (on_moved_) {
       on_moved_(hardware.gid, now);

@@ -74,6 +74,8 @@ class IpoibInterface {
   [[nodiscard]] Qpn qpn() const { return qpn_; }
   [[nodiscard]] std::span<const InterfaceAddress> addresses() const { return addresses_; }
   [[nodiscard]] bool has(const IpAddress& address) const;
+  /// From now on. Those that are new are announced.
+  void set_addresses(std::vector<InterfaceAddress> addresses, Instant now);
   /// The port is Active and a member of the broadcast group, so datagrams can be exchanged.
   [[nodiscard]] bool is_up() const { return group_ && sa_.port().is_active(); }
   /// Of the own hardware address: what the interface does beside datagrams (RFC 4755 §3.1).
@@ -91,8 +93,9 @@ class IpoibInterface {
   void stop(Instant now);
   /// Call after the port's SaClient was updated by set_port.
   void port_changed(Instant now);
-  /// The port's GID has moved to another LID: tells the link, as soon as the interface is up, so
-  /// that others forget their paths to it.
+  /// Tells the link, as soon as the interface is up, who has its addresses: the port's GID has
+  /// moved to another LID, so that others forget their paths to it; or the interface has come with
+  /// another QP than before.
   void announce(Instant now);
 
   /// The GID of the neighbour that has the address, if known.
@@ -126,8 +129,8 @@ class IpoibInterface {
   void send(const mad::MadAddress& to, std::vector<std::byte> payload);
   void send_solicitation(const IpAddress& address);
   void send_announcement(const IpAddress& address);
-  void take_announcement(const wire::IpoibHardwareAddress& hardware, const mad::MadAddress& source,
-                         Instant now);
+  void take_announcement(const IpAddress& address, const wire::IpoibHardwareAddress& hardware,
+                         const mad::MadAddress& source, Instant now);
   [[nodiscard]] std::optional<IpAddress> source_for(const IpAddress& address) const;
   [[nodiscard]] mad::MadAddress group_address() const;
   [[nodiscard]] mad::MadAddress answer_address(const mad::MadAddress& source) const;

@@ -94,6 +94,17 @@ bool NeighborTable::take_answer(const IpAddress& address,
   return true;
 }
 
+bool NeighborTable::take_announcement(const IpAddress& address,
+                                      const wire::IpoibHardwareAddress& hardware, Instant now) {
+  const auto found = neighbors_.find(address);
+  if (found == neighbors_.end() || !found->second.hardware || found->second.until <= now ||
+      found->second.hardware->gid != hardware.gid) {
+    return false;
+  }
+  found->second.hardware = hardware;
+  return true;
+}
+
 std::vector<IpAddress> NeighborTable::take_solicitations(Instant now) {
   std::vector<IpAddress> due;
   while (!solicitations_.empty() && solicitations_.begin()->first <= now) {

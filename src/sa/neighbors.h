@@ -24,7 +24,8 @@ struct NeighborLimits {
 
 /// The neighbour cache of an interface: IP address to hardware address, by solicited answers only
 /// (RFC 826, RFC 4861 §7). Unsolicited answers are ignored, and the first answer holds until the
-/// entry expires; this is the protection against spoofed answers. Pure, not thread-safe.
+/// entry expires; this is the protection against spoofed answers. Only the port that has an address
+/// as far as is known may say that it has another QP there. Pure, not thread-safe.
 class NeighborTable {
  public:
   struct Entry {
@@ -47,6 +48,11 @@ class NeighborTable {
   /// Stores an answer. Returns false if the address was not being solicited.
   [[nodiscard]] bool take_answer(const IpAddress& address,
                                  const wire::IpoibHardwareAddress& hardware, Instant now);
+
+  /// An announcement that nobody asked for. Returns false unless the address is known at the same
+  /// GID; the entry then has that hardware address, and lives no longer for it.
+  bool take_announcement(const IpAddress& address, const wire::IpoibHardwareAddress& hardware,
+                         Instant now);
 
   /// The addresses to send a solicitation for now. Call it only while the link is up.
   [[nodiscard]] std::vector<IpAddress> take_solicitations(Instant now);

@@ -42,6 +42,24 @@ TEST(NeighborTable, AsksMoreAndMoreSeldomUntilItIsAnswered) {
   table.check_invariants();
 }
 
+TEST(NeighborTable, TakesAnotherQpOfThePortThatHasTheAddressOnly) {  // R-IPOIB-26
+  NeighborTable table;
+  auto moved = hardware(7);
+  moved.qpn = Qpn{6};
+  EXPECT_FALSE(table.take_announcement(kA, moved, kNow));  // that nobody asked for
+  ASSERT_TRUE(table.solicit(kA, after(5'000), kNow));
+  EXPECT_FALSE(table.take_announcement(kA, moved, kNow));  // the answer is to come
+  ASSERT_TRUE(table.take_answer(kA, hardware(7), kNow));
+  EXPECT_FALSE(table.take_announcement(kA, hardware(8), kNow));
+  EXPECT_EQ(table.find(kA, kNow), hardware(7));
+  EXPECT_TRUE(table.take_announcement(kA, moved, after(10)));
+  EXPECT_EQ(table.find(kA, after(10)), moved);
+  const Instant over = kNow + NeighborLimits{}.reachable;
+  EXPECT_FALSE(table.take_announcement(kA, hardware(7), over));
+  EXPECT_EQ(table.find(kA, over), std::nullopt);
+  table.check_invariants();
+}
+
 TEST(NeighborTable, BelievesTheFirstAnswerToAQuestionOnly) {
   NeighborTable table;
   EXPECT_FALSE(table.take_answer(kA, hardware(7), kNow));

@@ -6,12 +6,12 @@ namespace {
 constexpr std::uint32_t kByPosition = 0x7F4D'0000;  // 127.77.0.0/16
 constexpr std::uint64_t kUniqueLocalByPosition = 0xFD77'0000'0000'0000;
 constexpr std::uint64_t kLinkLocal = 0xFE80'0000'0000'0000;
+constexpr std::uint64_t kUniversal = 0x0200'0000'0000'0000;
 
 // Policy: 1b is in the signature of IPoIB's groups, too (RFC 4391 §4).
 constexpr AddressPrefixes kIb0{.interface = "ib0",
                                .ipv4 = 0x0A4D'0000,  // 10.77.0.0/16
-                               .unique_local = 0xFD77'001B'0000'0000,
-                               .link_local_interface = 0x1B00'0000'0000'0000};
+                               .unique_local = 0xFD77'001B'0000'0000};
 
 [[nodiscard]] std::uint64_t half(const IpAddress& address, std::size_t first) {
   std::uint64_t value = 0;
@@ -32,10 +32,6 @@ Result<std::vector<InterfaceAddress>> addresses_by_position(const AddressPrefixe
     } else if (address.is_v6() && half(address, 0) == kUniqueLocalByPosition &&
                half(address, 8) >> 48 == 0) {
       addresses.push_back({IpAddress::v6(prefixes.unique_local, half(address, 8)), 64});
-      if (prefixes.link_local_interface != 0) {
-        addresses.push_back(
-            {IpAddress::v6(kLinkLocal, prefixes.link_local_interface | half(address, 8)), 64});
-      }
     }
   }
   if (addresses.empty()) {
@@ -70,6 +66,10 @@ Result<std::vector<InterfaceAddress>> child_addresses(PKey pkey,
 
 Result<std::vector<InterfaceAddress>> ib0_addresses(std::span<const IpAddress> of_eth0) {
   return addresses_by_position(kIb0, of_eth0);
+}
+
+InterfaceAddress link_local_address(Guid port_guid) {
+  return {IpAddress::v6(kLinkLocal, port_guid.value() | kUniversal), 64};
 }
 
 }  // namespace weft::programs::net

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/identifiers.h"
 #include "base/ip_address.h"
 #include "base/keys.h"
 #include "base/result.h"
@@ -20,8 +21,6 @@ struct AddressPrefixes {
   std::string_view interface;
   std::uint32_t ipv4{};          ///< its upper half, the other is 0; all of it: no IPv4
   std::uint64_t unique_local{};  ///< of a /64
-  std::uint64_t
-      link_local_interface{};  ///< upper bits of the interface identifier; 0: the kernel's
 };
 
 /// Of eth0's addresses 127.77.x.y and fd77::n: with those prefixes. NotFound: eth0 has neither.
@@ -32,14 +31,17 @@ struct AddressPrefixes {
 [[nodiscard]] Result<std::vector<InterfaceAddress>> parse_interface_addresses(
     std::span<const std::string> texts);
 
-/// Of eth0's addresses 127.77.x.y and fd77::n: 10.77.x.y/16, fd77:1b::n/64 and the link-local
-/// fe80::1b00:0:0:n, which others than the port's own (fabric/addresses.h) since RDMA-CM's resolver
-/// answers for that one. NotFound: eth0 has neither.
+/// Of eth0's addresses 127.77.x.y and fd77::n: 10.77.x.y/16 and fd77:1b::n/64. NotFound: eth0 has
+/// neither.
 [[nodiscard]] Result<std::vector<InterfaceAddress>> ib0_addresses(
     std::span<const IpAddress> of_eth0);
-/// The same of a child in that partition: fd77:1b:0:PARTITION::n/64 and the link-local one. No
-/// prefix of IPv4 has room for a P_Key and all hosts.
+/// The same of a child in that partition: fd77:1b:0:PARTITION::n/64. No prefix of IPv4 has room for
+/// a P_Key and all hosts.
 [[nodiscard]] Result<std::vector<InterfaceAddress>> child_addresses(
     PKey pkey, std::span<const IpAddress> of_eth0);
+
+/// The link-local address of the interfaces of that port (RFC 4391 §8): its GUID, an EUI-64, with
+/// the universal bit set, whether it had that or not.
+[[nodiscard]] InterfaceAddress link_local_address(Guid port_guid);
 
 }  // namespace weft::programs::net

@@ -23,7 +23,7 @@ std::vector<std::string> texts_of(const std::vector<std::string>& of_eth0) {
 
 TEST(Ib0Addresses, AreThoseOfEth0WithOtherPrefixes) {  // R-IPOIB-21
   EXPECT_EQ(texts_of({"127.77.0.1", "fd77::1", "fe80::b893:71ff:fe81:d2de"}),
-            (std::vector<std::string>{"10.77.0.1/16", "fd77:1b::1/64", "fe80::1b00:0:0:1/64"}));
+            (std::vector<std::string>{"10.77.0.1/16", "fd77:1b::1/64"}));
   EXPECT_EQ(texts_of({"127.77.1.44"}), std::vector<std::string>{"10.77.1.44/16"});
 }
 
@@ -34,7 +34,12 @@ TEST(Ib0Addresses, OfAChildNameItsPartition) {  // R-IPOIB-19
   for (const InterfaceAddress& address : child_addresses(PKey{0x8005}, of_eth0).value()) {
     texts.push_back(to_string(address));
   }
-  EXPECT_EQ(texts, (std::vector<std::string>{"fd77:1b:0:8005::1/64", "fe80::1b00:0:0:1/64"}));
+  EXPECT_EQ(texts, std::vector<std::string>{"fd77:1b:0:8005::1/64"});
+}
+
+TEST(Ib0Addresses, OnTheLinkAreThePortsGuidWithTheUniversalBit) {  // R-IPOIB-21
+  EXPECT_EQ(to_string(link_local_address(Guid{0x0002'C903'0001'0203})), "fe80::202:c903:1:203/64");
+  EXPECT_EQ(to_string(link_local_address(Guid{0x0202'C903'0001'0203})), "fe80::202:c903:1:203/64");
 }
 
 TEST(Ib0Addresses, AreNotMadeOfOthers) {

@@ -94,11 +94,10 @@ void add_partition(std::vector<std::string>& words, std::uint16_t pkey) {
                          .mtu = options.mtu,
                          .mode = mode_of(options.mode)};
   if (partition) {
-    const auto parent = mtu_of(interface_of({}));
-    if (!parent) {
+    service.parent = interface_of({});
+    if (!mtu_of(service.parent)) {
       return std::unexpected(not_up({}));
     }
-    service.parent_mtu = *parent;
   }
   return service;
 }
@@ -153,12 +152,12 @@ int run_interface(const HostsOptions& options) {
   if (!service) {
     return print_error(service.error());
   }
-  const auto ended = (*service)->run([&](std::uint32_t mtu) {
+  const auto ended = (*service)->run([&](const Service::Up& now) {
     std::string list;
-    for (const InterfaceAddress& address : wanted->addresses) {
+    for (const InterfaceAddress& address : now.addresses) {
       list += " " + to_string(address);
     }
-    fmt::print("{}{} mtu {}\n", wanted->name, list, mtu);
+    fmt::print("{}{} mtu {}\n", wanted->name, list, now.mtu);
     std::fflush(stdout);
     leave_caller(wanted->service);
   });

@@ -1,14 +1,21 @@
 #include "programs/net/host_interface.h"
 
 #include <ifaddrs.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "programs/host/background.h"
@@ -35,6 +42,14 @@ namespace {
   return std::nullopt;
 }
 
+[[nodiscard]] std::uint8_t bits_of(const std::optional<IpAddress>& mask) {
+  int bits = 0;
+  for (const std::byte octet : mask ? mask->octets() : std::span<const std::byte>{}) {
+    bits += std::popcount(std::to_integer<std::uint8_t>(octet));
+  }
+  return static_cast<std::uint8_t>(bits);
+}
+
 }  // namespace
 
 Result<os::UniqueFd> take_interface(const std::string& name, std::string_view service) {
@@ -58,8 +73,8 @@ Result<std::uint32_t> mtu_of(const std::string& interface) {
   return static_cast<std::uint32_t>(request.ifr_mtu);
 }
 
-std::vector<IpAddress> addresses_of(const std::string& interface) {
-  std::vector<IpAddress> addresses;
+std::vector<InterfaceAddress> prefixed_addresses_of(const std::string& interface) {
+  std::vector<InterfaceAddress> addresses;
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) {
     return addresses;
@@ -67,12 +82,29 @@ std::vector<IpAddress> addresses_of(const std::string& interface) {
   for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
     if (std::string_view{each->ifa_name} == interface) {
       if (const auto address = address_in(each->ifa_addr)) {
-        addresses.push_back(*address);
+        addresses.push_back({*address, bits_of(address_in(each->ifa_netmask))});
       }
     }
   }
   freeifaddrs(all);
   return addresses;
+}
+
+std::vector<IpAddress> addresses_of(const std::string& interface) {
+  std::vector<IpAddress> addresses;
+  std::ranges::transform(prefixed_addresses_of(interface), std::back_inserter(addresses),
+                         &InterfaceAddress::address);
+  return addresses;
+}
+
+bool has_ipv6(const std::string& interface) {
+  return ::access(("/proc/sys/net/ipv6/conf/" + interface).c_str(), F_OK) == 0;
+}
+
+Result<os::NetlinkSocket> watch_interfaces() {
+  constexpr std::array<std::uint32_t, 3> kGroups{RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR,
+                                                 RTNLGRP_IPV6_IFADDR};
+  return os::NetlinkSocket::open(NETLINK_ROUTE, kGroups);
 }
 
 }  // namespace weft::programs::net

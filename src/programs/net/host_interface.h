@@ -10,6 +10,7 @@
 
 #include "base/ip_address.h"
 #include "base/result.h"
+#include "os/netlink_socket.h"
 #include "os/unique_fd.h"
 
 namespace weft::programs::net {
@@ -21,5 +22,12 @@ namespace weft::programs::net {
 /// NotFound: no such interface is up.
 [[nodiscard]] Result<std::uint32_t> mtu_of(const std::string& interface);
 [[nodiscard]] std::vector<IpAddress> addresses_of(const std::string& interface);
+/// The same with their prefixes.
+[[nodiscard]] std::vector<InterfaceAddress> prefixed_addresses_of(const std::string& interface);
+/// The kernel gives the interface addresses of IPv6.
+[[nodiscard]] bool has_ipv6(const std::string& interface);
+/// Becomes readable when interfaces of the host, or their addresses, change (rtnetlink(7)); what it
+/// says is not worth reading, as it may have lost some of it.
+[[nodiscard]] Result<os::NetlinkSocket> watch_interfaces();
 
 }  // namespace weft::programs::net

@@ -137,6 +137,7 @@ void IpoibStack::handle_timeout(Instant now) {
   for (int turn = 0; turn < kMostTurns; ++turn) {
     gsi_.handle_timeout(now);
     sa_.handle_timeout(now);
+    announce_when_up(now);
     neighbors_.handle_timeout(now);
     static_cast<void>(neighbors_.take_resolved());  // link_changed() looks for all who wait
     interface_.link_changed(now);
@@ -147,6 +148,16 @@ void IpoibStack::handle_timeout(Instant now) {
       return;
     }
   }
+}
+
+/// So that who knows the address of a QP that was here before asks no sooner than it must (RFC 5227
+/// §2.3, RFC 4861 §7.2.6): a QPN is part of it.
+void IpoibStack::announce_when_up(Instant now) {
+  const bool is_up = neighbors_.is_up();
+  if (is_up && !was_up_) {
+    neighbors_.announce(now);
+  }
+  was_up_ = is_up;
 }
 
 void IpoibStack::stop(Instant now) {

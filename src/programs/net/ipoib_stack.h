@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -43,6 +44,12 @@ class IpoibStack {
 
   /// The port has changed, or SA asks to register anew (LocalPort::reregistrations).
   void set_port(const sa::LocalPort& port, Instant now);
+  /// The interface has these addresses now.
+  void set_addresses(std::vector<InterfaceAddress> addresses, Instant now) {
+    neighbors_.set_addresses(std::move(addresses), now);
+  }
+  /// Of a child interface.
+  void set_parent_mtu(std::uint32_t mtu) { interface_.set_parent_mtu(mtu); }
   /// A MAD from SA. Not trusted.
   void handle_mad(const mad::MadAddress& source, ByteSpan mad, Instant now);
   /// A packet of the UD QP. Not trusted.
@@ -99,6 +106,7 @@ class IpoibStack {
     std::optional<wire::McMemberRecord> record{};
   };
 
+  void announce_when_up(Instant now);
   void run_groups(Instant now);
   void join(const ipoib::GroupJoin& wanted, Instant now);
   void take_membership(const Gid& mgid, sa::MembershipId id,
@@ -116,6 +124,7 @@ class IpoibStack {
   NeighborLink link_;
   ipoib::Interface interface_;
   Qpn qpn_;
+  bool was_up_{};
   std::map<Gid, Membership> memberships_;  // beside the broadcast group
   std::deque<mad::Datagram> out_;
 };

@@ -31,7 +31,7 @@ struct End {
       : number(index), lid(index), pkey(partition), stack(own(index, options), port(), Instant{}) {}
 
   [[nodiscard]] static IpoibStackOptions own(std::uint32_t index, IpoibStackOptions options) {
-    options.qpn = Qpn{0x100 + index};
+    options.qpn = options.qpn == Qpn{} ? Qpn{0x100 + index} : options.qpn;
     options.addresses = {
         {IpAddress::v4(0x0A4D'0000 + index), 16},
         {IpAddress::v6(0xFD77'001B'0000'0000, index), 64}
@@ -70,7 +70,7 @@ class IpoibStackTest : public ::testing::Test {
     for (const std::uint32_t number : {1U, 2U, 3U}) {
       ends.push_back(std::make_unique<End>(number));
     }
-    run(Duration::seconds(1));
+    run(Duration::seconds(3));  // and nobody announces itself any more
   }
 
   void run(Duration span, Duration step = Duration::milliseconds(5)) {
@@ -305,6 +305,58 @@ TEST_F(IpoibStackTest, AsksForThePathToANeighborThatHasMoved) {  // R-IPOIB-12
   run(Duration::milliseconds(100));
   EXPECT_THAT(queries, ::testing::Contains(ends[1]->gid()));
   expect_delivered("10.77.0.1", "10.77.0.2");
+}
+
+TEST_F(IpoibStackTest, FindsANeighborAtOnceThatIsBackWithAnotherQp) {  // R-IPOIB-26
+  const auto known = [&](std::string_view address) {
+    return ends[0]->stack.neighbors().neighbors().find(ip(address), now).value().qpn;
+  };
+  expect_delivered("10.77.0.1", "10.77.0.2");
+  expect_delivered("fd77:1b::1", "fd77:1b::2");
+  EXPECT_EQ(known("10.77.0.2"), Qpn{0x102});
+  ends[1] = std::make_unique<End>(2, IpoibStackOptions{.qpn = Qpn{0x999}});
+  run(Duration::milliseconds(100));
+  EXPECT_EQ(known("10.77.0.2"), Qpn{0x999});
+  EXPECT_EQ(known("fd77:1b::2"), Qpn{0x999});
+  const auto solicitations = ends[0]->stack.neighbors().counters().solicitations;
+  expect_delivered("10.77.0.1", "10.77.0.2");
+  EXPECT_EQ(ends[0]->stack.neighbors().counters().solicitations, solicitations);
+}
+
+TEST_F(IpoibStackTest, ReachesAddressesThatComeLaterAndNoneThatIsGone) {  // R-IPOIB-27
+  const auto give = [&](std::uint32_t number, std::vector<InterfaceAddress> addresses) {
+    addresses.push_back({IpAddress::v4(0x0A4D'0000 + number), 16});
+    ends[number - 1]->stack.set_addresses(std::move(addresses), now);
+  };
+  ends[0]->stack.transmit(make_packet(ip("10.77.0.1"), ip("10.88.0.2")), now);
+  EXPECT_EQ(ends[0]->stack.interface().counters().tx_no_route, 1U);
+  give(1, {
+              {ip("10.88.0.1"), 24}
+  });
+  give(2, {
+              {ip("10.88.0.2"), 24}
+  });
+  expect_delivered("10.88.0.1", "10.88.0.2");
+  give(3, {
+              {ip("fd99::3"), 64}
+  });
+  give(1, {
+              {ip("fd99::1"), 64}
+  });
+  run(Duration::seconds(31), Duration::milliseconds(100));  // longer than it is remembered
+  ends[2]->received.clear();
+  ends[0]->stack.transmit(make_packet(ip("fd99::1"), ip("fd99::3")), now);
+  ends[0]->stack.transmit(make_packet(ip("10.77.0.1"), ip("10.88.0.2")), now);
+  run(Duration::milliseconds(100));
+  EXPECT_EQ(ends[2]->received.size(), 1U);
+  EXPECT_EQ(ends[0]->stack.interface().counters().tx_no_route, 2U);
+}
+
+TEST_F(IpoibStackTest, OfAChildFollowsItsParent) {  // R-IPOIB-19
+  ends[0]->stack.set_parent_mtu(1500);
+  EXPECT_EQ(ends[0]->stack.mtu(), 1500U);
+  ends[0]->stack.set_parent_mtu(65'520);
+  EXPECT_EQ(ends[0]->stack.mtu(), 2044U);
 }
 
 TEST_F(IpoibStackTest, AsksForThePathOfAConnectionThatIsLost) {  // R-IPOIB-12

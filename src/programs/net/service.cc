@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "os/clock.h"
+#include "programs/net/addresses.h"
+#include "programs/net/host_interface.h"
 
 namespace weft::programs::net {
 namespace {
@@ -23,22 +25,34 @@ constexpr Duration kComesUpWithin = Duration::seconds(15);
 constexpr Duration kLeavesWithin = Duration::milliseconds(500);
 constexpr Duration kStuckPause = Duration::milliseconds(1);
 
+[[nodiscard]] std::optional<std::uint32_t> mtu_if_up(const std::string& interface) {
+  const auto mtu = mtu_of(interface);
+  return mtu ? std::optional{*mtu} : std::nullopt;
+}
+
+/// An interface of IPv6 has one, whatever others it is given (RFC 4291 §2.8).
+[[nodiscard]] ServiceOptions with_link_local(ServiceOptions options, const sa::LocalPort& port) {
+  if (!port.gids.empty() && has_ipv6(options.name)) {
+    options.addresses.push_back(link_local_address(port.gids.front().interface_id()));
+  }
+  return options;
+}
+
 }  // namespace
 
-Service::Service(ServiceOptions options, std::unique_ptr<UdPort> ud, SaPort sa, Tun tun,
-                 const sa::LocalPort& port, Control control)
+Service::Service(ServiceOptions options, Parts parts)
     : options_(std::move(options)),
-      ud_(std::move(ud)),
-      sa_(std::move(sa)),
-      tun_(std::move(tun)),
-      port_(port),
+      ud_(std::move(parts.ud)),
+      sa_(std::move(parts.sa)),
+      tun_(std::move(parts.tun)),
+      port_(parts.port),
       stack_({.qpn = ud_->qpn(),
               .addresses = options_.addresses,
               .mtu = options_.mtu,
-              .parent_mtu = options_.parent_mtu,
               .mode = options_.mode},
-             port, os::now()),
-      control_(std::move(control)),
+             port_, os::now()),
+      control_(std::move(parts.control)),
+      interfaces_(std::move(parts.interfaces)),
       buffer_(Tun::kLongestPacket),
       // A full queue drops, as any interface's.
       coalescer_([this](const offload::Offload& offload, ByteSpan packet) {
@@ -73,8 +87,18 @@ Result<std::unique_ptr<Service>> Service::start(const ServiceOptions& options) {
   if (!control) {
     return std::unexpected(std::move(control.error()));
   }
-  std::unique_ptr<Service> service{new Service(options, *std::move(ud), *std::move(sa),
-                                               *std::move(tun), *port, *std::move(control))};
+  auto interfaces = watch_interfaces();
+  if (!interfaces) {
+    return std::unexpected(std::move(interfaces.error()));
+  }
+  std::unique_ptr<Service> service{
+      new Service{with_link_local(options, *port), Parts{.tun = *std::move(tun),
+                                                         .ud = *std::move(ud),
+                                                         .sa = *std::move(sa),
+                                                         .port = *port,
+                                                         .control = *std::move(control),
+                                                         .interfaces = *std::move(interfaces)}}
+  };
   service->signals_ = os::UniqueFd{signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
   if (options.mode != ipoib::ConnectedMode::None) {
     if (auto opened = service->open_connected(); !opened) {
@@ -107,8 +131,8 @@ Result<void> Service::open_connected() {
 
 Result<void> Service::watch() {
   poll_ = os::UniqueFd{epoll_create1(EPOLL_CLOEXEC)};
-  std::vector<int> all{signals_.get(), tun_.fd(), sa_.fd(), ud_->completions_fd(),
-                       ud_->events_fd()};
+  std::vector<int> all{signals_.get(),        tun_.fd(),        sa_.fd(),
+                       ud_->completions_fd(), ud_->events_fd(), interfaces_.fd()};
   if (connected_) {
     all.insert(all.end(), {connected_->events_fd(), connected_->completions_fd()});
   }
@@ -132,7 +156,7 @@ Result<void> Service::watch_control() {
   return {};
 }
 
-Result<void> Service::run(const std::function<void(std::uint32_t mtu)>& on_up) {
+Result<void> Service::run(const std::function<void(const Up&)>& on_up) {
   on_up_ = on_up;
   const Instant up_until = os::now() + kComesUpWithin;
   while (true) {
@@ -175,6 +199,7 @@ Result<bool> Service::work(Instant now) {
   if (auto taken = take_events(now); !taken) {
     return std::unexpected(std::move(taken.error()));
   }
+  follow_host(now);
   const auto more_mads = take_mads(now);
   if (!more_mads) {
     return more_mads;
@@ -321,19 +346,46 @@ Result<void> Service::follow_link() {
     if (auto made = tun_.bring_up(mtu_, options_.addresses); !made) {
       return made;
     }
-    on_up_(mtu_);
+    on_up_({.mtu = mtu_, .addresses = options_.addresses});
   }
   if (is_up != was_up_ && is_made_) {
     tun_.set_carrier(is_up);
-    if (is_up && stack_.mtu() != mtu_) {
-      mtu_ = stack_.mtu();
-      if (auto set = tun_.set_mtu(mtu_); !set) {
-        return set;
-      }
-    }
   }
   was_up_ = is_up;
-  return {};
+  return is_up ? follow_mtu() : Result<void>{};
+}
+
+/// The group's MTU is another, or the parent's.
+Result<void> Service::follow_mtu() {
+  if (stack_.mtu() == mtu_) {
+    return {};
+  }
+  mtu_ = stack_.mtu();
+  return tun_.set_mtu(mtu_);
+}
+
+/// Addresses that somebody has given to the interface or taken from it, and the parent's MTU, which
+/// the kernel's own notices say have changed; what they are now is asked anew.
+void Service::follow_host(Instant now) {
+  if (!std::exchange(ready_.interfaces, false)) {
+    return;
+  }
+  bool has_more = true;
+  while (has_more) {
+    has_more = interfaces_.receive().value_or(std::nullopt).has_value();
+  }
+  // A parent that is down, or gone, leaves its child as it is.
+  if (const auto mtu = options_.parent.empty() ? std::nullopt : mtu_if_up(options_.parent)) {
+    stack_.set_parent_mtu(*mtu);
+  }
+  if (!is_made_) {
+    return;
+  }
+  auto addresses = prefixed_addresses_of(options_.name);
+  if (!std::ranges::is_permutation(addresses, options_.addresses)) {
+    options_.addresses = addresses;
+    stack_.set_addresses(std::move(addresses), now);
+  }
 }
 
 /// A TUN that nobody reads would wake for nothing.
@@ -362,6 +414,7 @@ Result<bool> Service::wait(Instant until) {
       return false;
     }
     ready_.mads = ready_.mads || fd == sa_.fd();
+    ready_.interfaces = ready_.interfaces || fd == interfaces_.fd();
     ready_.events = ready_.events || fd == ud_->events_fd();
     ready_.completions = ready_.completions || fd == ud_->completions_fd();
     if (connected_) {
@@ -370,7 +423,8 @@ Result<bool> Service::wait(Instant until) {
           ready_.connected_completions || fd == connected_->completions_fd();
     }
     // The rest is the control socket's.
-    const std::array own{tun_.fd(), sa_.fd(), ud_->events_fd(), ud_->completions_fd()};
+    const std::array own{tun_.fd(), sa_.fd(), ud_->events_fd(), ud_->completions_fd(),
+                         interfaces_.fd()};
     const bool is_of_connections =
         connected_ && (fd == connected_->events_fd() || fd == connected_->completions_fd());
     ready_.questions =

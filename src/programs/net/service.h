@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/ip_address.h"
 #include "base/keys.h"
 #include "base/result.h"
+#include "os/netlink_socket.h"
 #include "os/unique_fd.h"
 #include "programs/control/control.h"
 #include "programs/host/sa_port.h"
@@ -33,9 +35,9 @@ struct ServiceOptions {
   std::string name{"ib0"};
   std::string service{kServiceName};
   std::optional<PKey> partition;  ///< of a child; else the port's first
-  std::uint32_t parent_mtu{};     ///< of a child
-  std::vector<InterfaceAddress> addresses;
-  std::uint32_t mtu{};  ///< wanted; 0: the link's
+  std::string parent{};           ///< of a child: the interface whose MTU is the most that it has
+  std::vector<InterfaceAddress> addresses{};  ///< beside the link-local one
+  std::uint32_t mtu{};                        ///< wanted; 0: the link's
   ipoib::ConnectedMode mode{ipoib::ConnectedMode::None};
 };
 
@@ -44,13 +46,25 @@ class Service {
   /// Blocks SIGTERM and SIGINT, which end run().
   [[nodiscard]] static Result<std::unique_ptr<Service>> start(const ServiceOptions& options);
 
-  /// Calls `on_up` when the interface is up, with its MTU. Ends in order by a signal; or with the
+  struct Up {
+    std::uint32_t mtu{};
+    std::span<const InterfaceAddress> addresses{};
+  };
+  /// Calls `on_up` when the interface is up. Ends in order by a signal; or with the
   /// reason: the link does not come up in time, the fabric has gone.
-  [[nodiscard]] Result<void> run(const std::function<void(std::uint32_t mtu)>& on_up);
+  [[nodiscard]] Result<void> run(const std::function<void(const Up&)>& on_up);
 
  private:
-  Service(ServiceOptions options, std::unique_ptr<UdPort> ud, SaPort sa, Tun tun,
-          const sa::LocalPort& port, Control control);
+  /// What start() opens.
+  struct Parts {
+    Tun tun;
+    std::unique_ptr<UdPort> ud;
+    SaPort sa;
+    sa::LocalPort port;
+    Control control;
+    os::NetlinkSocket interfaces;
+  };
+  Service(ServiceOptions options, Parts parts);
   [[nodiscard]] Result<void> open_connected();
   [[nodiscard]] Result<void> watch();
   [[nodiscard]] Result<bool> work(Instant now);
@@ -60,6 +74,8 @@ class Service {
   [[nodiscard]] bool take_packets(Instant now);
   [[nodiscard]] bool send_all(Instant now);
   [[nodiscard]] Result<void> follow_link();
+  [[nodiscard]] Result<void> follow_mtu();
+  void follow_host(Instant now);
   void watch_tun(bool is_watched);
   [[nodiscard]] Result<void> watch_control();
   [[nodiscard]] std::string answer(std::string_view line) const;
@@ -73,6 +89,7 @@ class Service {
     bool connections{true};
     bool connected_completions{true};
     bool questions{true};
+    bool interfaces{true};
   };
 
   ServiceOptions options_;
@@ -82,13 +99,14 @@ class Service {
   sa::LocalPort port_;
   IpoibStack stack_;
   Control control_;
+  os::NetlinkSocket interfaces_;              // of the host
   std::unique_ptr<ConnectedPort> connected_;  // in connected mode
   os::UniqueFd signals_;
   os::UniqueFd poll_;
   std::vector<std::byte> buffer_;
   offload::Segmenter segmenter_;
   offload::Coalescer coalescer_;
-  std::function<void(std::uint32_t mtu)> on_up_;
+  std::function<void(const Up&)> on_up_;
   Ready ready_;
   bool is_stuck_{};  // the QP takes no more packets until it completes some
   bool was_up_{};

@@ -92,6 +92,9 @@ class Interface {
   [[nodiscard]] std::uint32_t datagram_mtu() const;
   [[nodiscard]] bool is_up() const { return is_up_; }
 
+  /// Of a child, whose parent has another now.
+  void set_parent_mtu(std::uint32_t mtu) { options_.parent_mtu = mtu; }
+
   /// An IP packet of the host.
   void transmit(ByteSpan packet, Instant now);
   void handle_payload(const ReceivedPayload& received, Instant now);
