@@ -29,6 +29,7 @@ TRANSFER_BYTES = 4 << 20         # policy
 PORT = 7000                      # of the host's own
 MAD_BYTES = 2048
 UD_SEND_ONLY = 0x64
+TRAP = 5                         # the method
 TUNNEL_QKEY = 0x016B0078         # src/programs/vnic/announcement.h
 IDLE_SECONDS = 3                 # policy
 IDLE_TICKS = 4                   # of 10 ms, of a process that should do nothing but look at its interfaces
@@ -86,6 +87,18 @@ def packets_16b(path):
         masked = struct.pack("<5I", h0 | 1 << 31, h1 | 0x11F00000, h2, h3 | 0xFF << 16, h4) + payload[20:-5]
         header["icrc"] = zlib.crc32(masked) == int.from_bytes(payload[-5:-1], "little")
         found.append((header, payload[20:len(payload) - 5 - (payload[-1] & 7)]))
+    return found
+
+
+def mads(path):
+    """(service level, P_Key, source LID, method) of each MAD of virtual NICs in a capture."""
+    found = []
+    for record in crc_check.records(pathlib.Path(path).read_bytes()):
+        packet = crc_check.erf_payload(record)
+        bth = 48 if packet[1] & 3 == crc_check.GLOBAL else 8
+        payload = packet[bth + 20:len(packet) - 6 - (packet[bth + 1] >> 4 & 3)]
+        if packet[bth] == UD_SEND_ONLY and int.from_bytes(packet[bth + 12:bth + 16], "big") == TUNNEL_QKEY and len(payload) == MAD_BYTES:
+            found.append((packet[1] >> 4, int.from_bytes(packet[bth + 2:bth + 4], "big"), int.from_bytes(packet[6:8], "big"), payload[3]))
     return found
 
 
@@ -223,6 +236,33 @@ class AsThisUser(Vnic, unittest.TestCase):
                 carried[host] += int.from_bytes(frame[16:18], "big") - 20 - 4 * (frame[46] >> 4)
         self.assertGreaterEqual(carried["h1"], TRANSFER_BYTES)
         self.assertEqual(carried["h2"], 0)
+
+    def test_traps_go_by_the_managers_service_level_and_in_managements_partition(self):  # R-VN-13
+        topology = pathlib.Path(self.folder, "partitioned.toml")
+        hosts = "".join(f'[[host]]\nname = "h{number}"\n[[host.hca]]\n[[host.hca.port]]\npkeys = [0x8005, 0xFFFF]\n' for number in (1, 2))
+        links = "".join(f'[[link]]\na = "h{number}:1"\nb = "s1:{number}"\n' for number in (1, 2))
+        topology.write_text(f'{hosts}[[switch]]\nname = "s1"\nports = 36\n{links}', encoding="utf-8")
+        topology.chmod(0o644)
+        self.up(str(topology))
+        self.weft("em", "up", "h1", self.file(switch("blue", 100, "h1", "h2")), "--trap-sl", "3")
+        path = pathlib.Path(self.folder, "traps.pcap")
+        capture = subprocess.Popen([*self.prefix, self.weft_path, "capture", "h2", "-o", str(path)], env=self.environment(), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(lambda: capture.poll() is None and weft_clients.end(capture))
+        self.assertTrue(namespaces.eventually(lambda: path.exists() and path.stat().st_size >= 24))
+        self.weft("vnic", "up", "h1", "h2")
+        self.reaches()
+        before = self.managed()["manager"]["traps"]
+        self.on("h2", "ip", "maddress", "add", "01:00:5e:01:02:03", "dev", "opa0")
+        self.assertTrue(namespaces.eventually(lambda: self.managed()["manager"]["traps"] > before))
+        time.sleep(0.5)
+        capture.send_signal(signal.SIGINT)
+        capture.wait(namespaces.SECONDS)
+        here = self.shown("h2")["lid"]
+        traps = [mad for mad in mads(path) if mad[3] == TRAP]
+        self.assertGreater(len(traps), 0)
+        self.assertEqual(set(traps), {(3, 0xFFFF, here, TRAP)})
+        self.assertEqual({mad[:2] for mad in mads(path) if mad[3] != TRAP}, {(0, 0xFFFF)}, "questions, and answers to these, are as before")
 
     def test_a_dead_agents_port_is_absent_when_its_lease_is_over(self):
         self.vnic_up("h1", "h2")

@@ -41,11 +41,12 @@ constexpr Duration kAskWithin = Duration::seconds(5);  // policy
 
 }  // namespace
 
-int up(const Where& where, const std::string& file) {
+int up(const Where& where, const std::string& file, std::uint8_t trap_sl) {
   if (const auto read = read_switches(file); !read) {
     return print_error(read.error().reason);
   }
-  return start_on_all({where.host}, where.fabric, {"run", whole_path(file)});
+  return start_on_all({where.host}, where.fabric,
+                      {"run", whole_path(file), "--trap-sl", std::to_string(trap_sl)});
 }
 
 int load(const Where& where, const std::string& file) {
@@ -81,7 +82,7 @@ int show(const Where& where, bool is_json) {
   return 0;
 }
 
-int run_manager(const std::string& path) {
+int run_manager(const std::string& path, std::uint8_t trap_sl) {
   auto file = read_switches(path);
   if (!file) {
     return print_error(file.error().reason);
@@ -92,7 +93,7 @@ int run_manager(const std::string& path) {
   }
   const std::size_t switches = file->switches.size();
   const std::size_t hosts = file->hosts.size();
-  const auto service = Service::start(*std::move(file));
+  const auto service = Service::start(*std::move(file), trap_sl);
   if (!service) {
     return print_error(service.error().reason);
   }

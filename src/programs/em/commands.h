@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace weft::programs::em {
@@ -10,7 +11,7 @@ struct Where {
 };
 
 /// `weft em up`: starts the manager on a host, and waits until it manages. Exit status.
-[[nodiscard]] int up(const Where& where, const std::string& file);
+[[nodiscard]] int up(const Where& where, const std::string& file, std::uint8_t trap_sl);
 /// `weft em load`: gives it another file.
 [[nodiscard]] int load(const Where& where, const std::string& file);
 /// `weft em down`: ends it; virtual ports stay as they are.
@@ -19,7 +20,7 @@ struct Where {
 [[nodiscard]] int show(const Where& where, bool is_json);
 
 /// On the host, in its namespaces.
-[[nodiscard]] int run_manager(const std::string& file);
+[[nodiscard]] int run_manager(const std::string& file, std::uint8_t trap_sl);
 [[nodiscard]] int stop_manager();
 
 }  // namespace weft::programs::em

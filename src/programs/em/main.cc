@@ -30,7 +30,13 @@ int main(int count, char** arguments) {
   auto* const up = add("up", "Start it on a host, with a file of virtual switches");
   up->add_option("host", where.host, "Host, as h1")->required();
   up->add_option("file", file, "TOML; docs/guide/opa-vnic.md shows one")->required();
-  up->callback([&] { status = em::up(where, file); });
+  std::uint8_t trap_sl = 0;
+  const auto take_trap_sl = [&](CLI::App& command) {
+    command.add_option("--trap-sl", trap_sl, "Service level by which hosts send it their traps")
+        ->check(CLI::Range(0, 15));
+  };
+  take_trap_sl(*up);
+  up->callback([&] { status = em::up(where, file, trap_sl); });
   auto* const load = add("load", "Give it another file; ports that are in both go on");
   load->add_option("host", where.host, "Host, as h1")->required();
   load->add_option("file", file, "TOML")->required();
@@ -46,7 +52,8 @@ int main(int count, char** arguments) {
   // What these run on the host; nobody else needs them.
   auto* const run = app.add_subcommand("run", "")->group("");
   run->add_option("file", file)->required();
-  run->callback([&] { status = em::run_manager(file); });
+  take_trap_sl(*run);
+  run->callback([&] { status = em::run_manager(file, trap_sl); });
   auto* const load_here = app.add_subcommand("load-here", "")->group("");
   load_here->add_option("file", file)->required();
   load_here->callback([&] { status = em::load({}, file); });

@@ -34,7 +34,7 @@ constexpr Duration kBetweenCounters = Duration::seconds(2);
 
 }  // namespace
 
-Result<std::unique_ptr<Service>> Service::start(SwitchesFile file) {
+Result<std::unique_ptr<Service>> Service::start(SwitchesFile file, std::uint8_t trap_sl) {
   // Before libibverbs makes threads, which inherit it.
   sigset_t signals;
   sigemptyset(&signals);
@@ -46,15 +46,15 @@ Result<std::unique_ptr<Service>> Service::start(SwitchesFile file) {
     return std::unexpected(std::move(control.error()));
   }
   std::unique_ptr<Service> service{
-      new Service{std::move(file), *std::move(control)}
+      new Service{std::move(file), trap_sl, *std::move(control)}
   };
   Service& made = *service;
   made.signals_ = os::UniqueFd{signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
   auto port = vnic::OpaPort::open(vnic::OpaPort::Use::Mads,
                                   {.mad =
-                                       [&made](Lid from, Qpn, ByteSpan mad) {
+                                       [&made](const opa_vnic::VemaPeer& from, ByteSpan mad) {
                                          if (made.manager_) {
-                                           made.manager_->handle_mad(from, mad, os::now());
+                                           made.manager_->handle_mad(from.lid, mad, os::now());
                                          }
                                        },
                                    .packet = [](ByteSpan) {},
@@ -129,7 +129,8 @@ void Service::follow_port(Instant now) {
   if (port_->port().is_active() && lid.is_unicast() && lid != lid_) {
     lid_ = lid;
     manager_ = std::make_unique<EthernetManager>(
-        opa_vnic::ManagerAddress{.lid = lid.value(), .pkey = port_->port().management_pkey()},
+        opa_vnic::ManagerAddress{
+            .lid = lid.value(), .sl = trap_sl_, .pkey = port_->port().management_pkey()},
         random_seed(), opa_vnic::ManagerLimits{.interval = kBetweenCounters});
     manager_->set_config(config_, now);
     known_.clear();

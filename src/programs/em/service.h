@@ -27,16 +27,18 @@ inline constexpr std::string_view kServiceName = "em";
 
 class Service {
  public:
-  /// Blocks SIGTERM and SIGINT, which end run().
-  [[nodiscard]] static Result<std::unique_ptr<Service>> start(SwitchesFile file);
+  /// Agents are told to send traps by that service level. Blocks SIGTERM and SIGINT, which end
+  /// run().
+  [[nodiscard]] static Result<std::unique_ptr<Service>> start(SwitchesFile file,
+                                                              std::uint8_t trap_sl);
 
   /// Calls `on_up` when there is a group for each virtual switch. Ends in order by a signal; or
   /// with the reason. Virtual ports stay as they are.
   [[nodiscard]] Result<void> run(const std::function<void()>& on_up);
 
  private:
-  Service(SwitchesFile file, Control control)
-      : file_(std::move(file)), control_(std::move(control)) {}
+  Service(SwitchesFile file, std::uint8_t trap_sl, Control control)
+      : file_(std::move(file)), trap_sl_(trap_sl), control_(std::move(control)) {}
   [[nodiscard]] Result<bool> work(Instant now);
   void follow_port(Instant now);
   void follow_config(Instant now);
@@ -44,6 +46,7 @@ class Service {
   [[nodiscard]] std::string answer(std::string_view line);
 
   SwitchesFile file_;
+  std::uint8_t trap_sl_;
   Control control_;
   std::unique_ptr<vnic::OpaPort> port_;
   std::unique_ptr<opa_vnic::EthernetManager> manager_;

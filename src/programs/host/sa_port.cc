@@ -31,6 +31,20 @@ void set_header(mad::MadBytes& mad, const wire::MadHeader& header) {
   copy_bytes(mad, wire::pack(header));
 }
 
+/// Where the port's table has the default partition's key; 0: nowhere, so that the first is taken.
+[[nodiscard]] int management_index(const std::string& device, std::uint8_t port) {
+  umad_port_t known{};
+  if (umad_get_port(device.c_str(), port, &known) != 0) {
+    return 0;
+  }
+  const std::span keys{known.pkeys, known.pkeys == nullptr ? 0 : known.pkeys_size};
+  const auto found = std::ranges::find(keys, kDefaultPKey.base(),
+                                       [](std::uint16_t key) { return PKey{key}.base(); });
+  const auto index = found == keys.end() ? 0 : static_cast<int>(found - keys.begin());
+  umad_release_port(&known);
+  return index;
+}
+
 }  // namespace
 
 Result<SaPort> SaPort::open(const std::string& device, std::uint8_t port) {
@@ -48,6 +62,7 @@ Result<SaPort> SaPort::open(const std::string& device, std::uint8_t port) {
   if (made.agent_ < 0) {
     return fail(ErrorCode::Io, "an agent of class SubnAdm: {}", std::strerror(-made.agent_));
   }
+  made.pkey_index_ = management_index(device, port);
   made.buffer_.resize(umad_size() + wire::kMadBytes);
   return made;
 }
@@ -55,6 +70,7 @@ Result<SaPort> SaPort::open(const std::string& device, std::uint8_t port) {
 SaPort::SaPort(SaPort&& other) noexcept
     : port_(std::exchange(other.port_, -1)),
       agent_(other.agent_),
+      pkey_index_(other.pkey_index_),
       report_agent_(other.report_agent_),
       sent_(std::move(other.sent_)),
       buffer_(std::move(other.buffer_)) {}
@@ -89,6 +105,7 @@ void SaPort::send(const mad::MadPacket& packet) {
   umad_set_addr(mad, static_cast<int>(packet.address.lid.value()),
                 static_cast<int>(packet.address.qp.value()), packet.address.sl.value(),
                 static_cast<int>(packet.address.qkey.value()));
+  umad_set_pkey(mad, pkey_index_);
   copy_bytes(std::span{buffer_}.subspan(umad_size()), packet.bytes);
   umad_send(port_, is_answer ? report_agent_ : agent_, mad, wire::kMadBytes,
             is_answer ? 0 : kTimeoutMs, 0);

@@ -34,6 +34,7 @@ class SaPort {
 
   int port_{-1};
   int agent_{-1};
+  int pkey_index_{};  // of management's partition (IBTA vol 1 §10.9.1.1), as it is at the beginning
   int report_agent_{-1};  // none: not asked for, or another program's
   /// The upper half of a TID is the agent's, and every port has agents of its own: what this
   /// process gave is put back in answers, by the lower half.

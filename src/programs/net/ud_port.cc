@@ -176,6 +176,11 @@ Result<sa::LocalPort> UdPort::attributes() {
   return port;
 }
 
+std::optional<PKey> UdPort::first_pkey() const {
+  const auto port = port_attributes(*context_, kPort);
+  return port && !port->pkeys.empty() ? std::optional{port->pkeys.front()} : std::nullopt;
+}
+
 Result<void> UdPort::set_qkey(QKey qkey) {
   if (qkey == qkey_) {
     return {};

@@ -43,6 +43,8 @@ class UdPort {
 
   /// As subnet management has set it now, with the partition's P_Key alone.
   [[nodiscard]] Result<sa::LocalPort> attributes();
+  /// The first of the port's table, of whatever partition this QP is. None: there is none.
+  [[nodiscard]] std::optional<PKey> first_pkey() const;
   [[nodiscard]] Result<void> set_qkey(QKey qkey);
   /// The QP is to be attached to these groups and no others.
   [[nodiscard]] Result<void> set_attachments(const std::map<Gid, Lid>& wanted);

@@ -15,6 +15,9 @@ constexpr int kMadsOfTurn = 16;
 constexpr std::size_t kMostPeers = 4'096;
 constexpr std::size_t kMostManagers = 64;
 
+/// An InfiniBand link's, whose number has four bits; Omni-Path's has five.
+constexpr ServiceLevel kLastServiceLevel{15};
+
 void learn(std::map<Lid, Qpn>& peers, Lid lid, Qpn qp, std::size_t most) {
   if (const auto known = peers.find(lid); known != peers.end()) {
     known->second = qp;
@@ -23,10 +26,18 @@ void learn(std::map<Lid, Qpn>& peers, Lid lid, Qpn qp, std::size_t most) {
   }
 }
 
+/// A QP of management's partition, in which every port is (IBTA vol 1 §10.9.1.1) unless somebody
+/// has set its table so that it is not; then of the first.
+[[nodiscard]] Result<std::unique_ptr<net::UdPort>> open_management() {
+  auto opened = net::UdPort::open(kDefaultPKey);
+  return !opened && opened.error().code == ErrorCode::NotFound ? net::UdPort::open()
+                                                               : std::move(opened);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<OpaPort>> OpaPort::open(Use use, Handlers handlers) {
-  auto mads = net::UdPort::open();
+  auto mads = open_management();
   if (!mads) {
     return std::unexpected(std::move(mads.error()));
   }
@@ -141,6 +152,10 @@ Result<void> OpaPort::follow_port(Instant now) {
       return std::unexpected(std::move(again.error()));
     }
   }
+  const auto first = mads_->first_pkey();
+  if (first && (port->pkeys.empty() || port->pkeys.front() != *first)) {
+    port->pkeys.insert(port->pkeys.begin(), *first);
+  }
   port->reregistrations = reregistrations_;
   if (*port == sa_.port()) {
     return {};
@@ -181,7 +196,11 @@ void OpaPort::receive_mad(const mad::ReceivedDatagram& datagram) {
   }
   ++counters_.mads_received;
   learn(managers_, datagram.source.lid, datagram.source.qp, kMostManagers);
-  handlers_.mad(datagram.source.lid, datagram.source.qp, datagram.payload);
+  handlers_.mad({.lid = datagram.source.lid,
+                 .qp = datagram.source.qp,
+                 .sl = datagram.source.sl,
+                 .pkey = datagram.source.pkey},
+                datagram.payload);
 }
 
 /// A switch of Omni-Path would not let through what does not come from its port, or is for another.
@@ -212,11 +231,15 @@ OpaPortCounters OpaPort::counters() const {
   return all;
 }
 
-void OpaPort::send_mad(Lid to, Qpn qp, std::vector<std::byte> mad) {
+void OpaPort::send_mad(const opa_vnic::VemaPeer& to, std::vector<std::byte> mad) {
+  if (to.sl > kLastServiceLevel) {
+    ++counters_.mads_unroutable;
+    return;
+  }
   ++counters_.mads_sent;
   mads_->send({
       .source_qp = mads_->qpn(),
-      .to = {.lid = to, .qp = qp, .qkey = kTunnelQKey},
+      .to = {.lid = to.lid, .sl = to.sl, .qp = to.qp, .qkey = kTunnelQKey, .pkey = to.pkey},
       .payload = std::move(mad)
   });
 }
@@ -227,16 +250,18 @@ void OpaPort::send_mad_to_agent(Lid to, std::vector<std::byte> mad) {
     ++counters_.mads_unroutable;
     return;
   }
-  send_mad(to, found->second.mad_qp, std::move(mad));
+  send_mad({.lid = to, .qp = found->second.mad_qp, .pkey = port().management_pkey()},
+           std::move(mad));
 }
 
-void OpaPort::send_mad_to_manager(Lid to, std::vector<std::byte> mad) {
-  const auto found = managers_.find(to);
+void OpaPort::send_mad_to_manager(opa_vnic::VemaPeer to, std::vector<std::byte> mad) {
+  const auto found = managers_.find(to.lid);
   if (found == managers_.end()) {
     ++counters_.mads_unroutable;
     return;
   }
-  send_mad(to, found->second, std::move(mad));
+  to.qp = found->second;
+  send_mad(to, std::move(mad));
 }
 
 void OpaPort::send_packet(std::vector<std::byte> packet, Instant now) {

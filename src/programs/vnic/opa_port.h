@@ -25,6 +25,7 @@
 #include "programs/vnic/announcement.h"
 #include "programs/vnic/poll_set.h"
 #include "sa/sa_client.h"
+#include "ulp/opa_vnic/device.h"
 
 namespace weft::programs::vnic {
 
@@ -32,7 +33,8 @@ namespace weft::programs::vnic {
 struct OpaPortCounters {
   std::uint64_t mads_sent{};
   std::uint64_t mads_received{};
-  std::uint64_t mads_unroutable{};  ///< to a port that has not announced itself
+  /// to a port that has not announced itself, or by a service level that InfiniBand has not
+  std::uint64_t mads_unroutable{};
   std::uint64_t packets_sent{};
   std::uint64_t packets_received{};
   std::uint64_t tx_no_peer{};    ///< to a LID that nobody has announced
@@ -47,7 +49,7 @@ class OpaPort {
  public:
   enum class Use : std::uint8_t { Mads, MadsAndPackets };
   struct Handlers {
-    std::function<void(Lid from, Qpn qp, ByteSpan mad)> mad;
+    std::function<void(const opa_vnic::VemaPeer& from, ByteSpan mad)> mad;
     std::function<void(ByteSpan packet)> packet;
     /// The port's state or LID, groups, or who is announced.
     std::function<void()> changed;
@@ -63,6 +65,8 @@ class OpaPort {
   [[nodiscard]] Result<bool> work(const PollSet& waits, Instant now);
   [[nodiscard]] Instant deadline() const;
 
+  /// Its first P_Key is that of 16B packets and their groups, then management's, if that is
+  /// another.
   [[nodiscard]] const sa::LocalPort& port() const { return sa_.port(); }
   [[nodiscard]] Qpn mad_qp() const { return mads_->qpn(); }
   [[nodiscard]] Qpn packet_qp() const { return packets_ ? packets_->qpn() : Qpn{}; }
@@ -82,10 +86,11 @@ class OpaPort {
   /// None: not joined, or not yet.
   [[nodiscard]] std::optional<Lid> lid_of_group(const Gid& group) const;
 
-  /// To the agent of that port, or to the QP from which a manager there has asked.
-  void send_mad(Lid to, Qpn qp, std::vector<std::byte> mad);
+  /// To whom has asked; to the agent of that port; or, in place of the peer's QP, to that from
+  /// which a manager there has asked. The P_Key is management's, as that of the QP is.
+  void send_mad(const opa_vnic::VemaPeer& to, std::vector<std::byte> mad);
   void send_mad_to_agent(Lid to, std::vector<std::byte> mad);
-  void send_mad_to_manager(Lid to, std::vector<std::byte> mad);
+  void send_mad_to_manager(opa_vnic::VemaPeer to, std::vector<std::byte> mad);
   /// A 16B packet, by its DLID.
   void send_packet(std::vector<std::byte> packet, Instant now);
 

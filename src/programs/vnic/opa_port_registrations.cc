@@ -130,7 +130,8 @@ void OpaPort::set_groups(const std::set<Gid>& wanted, Instant now) {
 void OpaPort::join(const Gid& group, Membership& membership, Instant now) {
   membership = {};
   const auto joined = sa_.join(
-      group_record(group, port().management_pkey()), group_components(),
+      group_record(group, port().pkeys.empty() ? kDefaultPKey : port().pkeys.front()),
+      group_components(),
       [this, group](sa::MembershipId, const sa::Answer<wire::McMemberRecord>& answer, Instant at) {
         take_membership(group, answer, at);
       },

@@ -75,8 +75,8 @@ Result<void> Service::open() {
   auto port =
       OpaPort::open(OpaPort::Use::MadsAndPackets,
                     {.mad =
-                         [this](Lid from, Qpn qp, ByteSpan mad) {
-                           vnics_->handle_mad(kPort, {.lid = from, .qp = qp}, mad, os::now());
+                         [this](const opa_vnic::VemaPeer& from, ByteSpan mad) {
+                           vnics_->handle_mad(kPort, from, mad, os::now());
                            has_changed_ = true;
                          },
                      .packet = [this](ByteSpan packet) { vnics_->handle_packet(kPort, packet); },
@@ -323,9 +323,9 @@ Result<void> Service::set_ethernet_on_fabric(PortNumber, bool is_supported) {
 
 void Service::send_mad(PortNumber, const opa_vnic::VemaPeer& to, std::vector<std::byte> mad) {
   if (to.qp == kQp1) {  // a trap
-    port_->send_mad_to_manager(to.lid, std::move(mad));
+    port_->send_mad_to_manager(to, std::move(mad));
   } else {
-    port_->send_mad(to.lid, to.qp, std::move(mad));
+    port_->send_mad(to, std::move(mad));
   }
 }
 
