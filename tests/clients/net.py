@@ -384,7 +384,9 @@ class Net(namespaces.Account):
 
     def test_own_addresses_and_mtu(self):
         self.up("pair")
-        self.weft("net", "up", "h1", "--address", "10.0.5.1/24", "--mtu", "1500")
+        self.weft("net", "up", "h1", "--address", "10.0.5.1/24", "--address", "10.0.6.1/30", "--mtu", "1500")
+        shown = self.on("h1", "ip", "address", "show", "dev", "ib0").stdout
+        self.assertEqual(re.findall(r"inet (\S+)", shown), ["10.0.5.1/24", "10.0.6.1/30"])
         self.assertRegex(self.weft("net", "up", "h2", "--address", "10.0.5.2/24").stdout, r"10\.0\.5\.2/24 fe80::\S+/64 mtu 2044")
         self.assertIn("1 received", self.ping("h1", "-c", "1", "10.0.5.2"))
         self.assertIn("mtu 1500", self.on("h1", "ip", "link", "show", "dev", "ib0").stdout)

@@ -105,54 +105,82 @@ constexpr std::uint8_t kGsoEcn = 0x80;  // ored
   return {};
 }
 
-/// By rtnetlink, since the ioctl of this wants root of the machine (rtnetlink(7)).
-[[nodiscard]] Result<void> set_queue(const std::string& name) {
-  struct {
-    nlmsghdr header;
-    ifinfomsg interface;
-    rtattr attribute;
-    std::uint32_t length;
-  } request{};
-  request.header.nlmsg_len = sizeof request;
-  request.header.nlmsg_type = RTM_NEWLINK;
-  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
-  request.interface.ifi_index = static_cast<int>(if_nametoindex(name.c_str()));
-  request.attribute = {.rta_len = RTA_LENGTH(sizeof request.length), .rta_type = IFLA_TXQLEN};
-  request.length = kQueue;
+/// An attribute of rtnetlink(7) with four octets.
+struct Attribute {
+  rtattr header;
+  std::uint32_t value;
+};
+
+[[nodiscard]] Attribute attribute_of(std::uint16_t type, std::uint32_t value) {
+  return {
+      .header = {.rta_len = RTA_LENGTH(sizeof value), .rta_type = type},
+        .value = value
+  };
+}
+
+/// A request of rtnetlink(7), or its first `bytes`.
+template <class Request>
+[[nodiscard]] Result<void> ask_kernel(Request& request, std::size_t bytes,
+                                      const std::string& words) {
+  request.header.nlmsg_len = static_cast<std::uint32_t>(bytes);
+  request.header.nlmsg_flags |= NLM_F_REQUEST | NLM_F_ACK;
   struct {
     nlmsghdr header;
     nlmsgerr error;
   } answer{};
   const os::UniqueFd socket{::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)};
-  if (!socket || send(socket.get(), &request, sizeof request, 0) < 0 ||
+  if (!socket || send(socket.get(), &request, bytes, 0) < 0 ||
       recv(socket.get(), &answer, sizeof answer, 0) < static_cast<ssize_t>(sizeof answer)) {
-    return refused(name + ": transmit queue");
+    return refused(words);
   }
   errno = -answer.error.error;
-  return errno == 0 ? Result<void>{} : refused(name + ": transmit queue");
+  return errno == 0 ? Result<void>{} : refused(words);
 }
 
-[[nodiscard]] sockaddr address_of(std::uint32_t number) {
-  const sockaddr_in address{
-      .sin_family = AF_INET, .sin_port = 0, .sin_addr = {.s_addr = htonl(number)}, .sin_zero = {}};
-  sockaddr general{};
-  static_assert(sizeof general == sizeof address);
-  std::memcpy(&general, &address, sizeof general);
-  return general;
+/// The ioctl of this wants root of the machine.
+[[nodiscard]] Result<void> set_queue(const std::string& name) {
+  struct {
+    nlmsghdr header;
+    ifinfomsg interface;
+    Attribute length;
+  } request{};
+  request.header.nlmsg_type = RTM_NEWLINK;
+  request.interface.ifi_index = static_cast<int>(if_nametoindex(name.c_str()));
+  request.length = attribute_of(IFLA_TXQLEN, kQueue);
+  return ask_kernel(request, sizeof request, name + ": transmit queue");
 }
 
-[[nodiscard]] Result<void> add_address(const std::string& name, const InterfaceAddress& address) {
+/// The ioctl of this would take the place of the address that the interface has.
+[[nodiscard]] Result<void> add_ipv4_address(const std::string& name, TunKind kind,
+                                            const InterfaceAddress& address) {
+  struct {
+    nlmsghdr header;
+    ifaddrmsg interface;
+    Attribute local;
+    Attribute broadcast;
+  } request{};
+  const std::uint32_t number = address.address.v4_number();
+  request.header.nlmsg_type = RTM_NEWADDR;
+  request.header.nlmsg_flags = NLM_F_CREATE | NLM_F_REPLACE;
+  request.interface.ifa_family = AF_INET;
+  request.interface.ifa_prefixlen = address.prefix_bits;
+  request.interface.ifa_index = if_nametoindex(name.c_str());
+  request.local = attribute_of(IFA_LOCAL, htonl(number));
+  const bool has_broadcast =
+      kind == TunKind::Ethernet && address.prefix_bits < 31;  // others have none (RFC 3021 §2.2)
+  request.broadcast =
+      attribute_of(IFA_BROADCAST, htonl(has_broadcast ? number | ~0U >> address.prefix_bits : 0));
+  return ask_kernel(request, sizeof request - (has_broadcast ? 0 : sizeof request.broadcast),
+                    name + ": " + to_string(address));
+}
+
+[[nodiscard]] Result<void> add_address(const std::string& name, TunKind kind,
+                                       const InterfaceAddress& address) {
+  if (address.address.is_v4()) {
+    return add_ipv4_address(name, kind, address);
+  }
   const std::string words = name + ": " + to_string(address);
   ifreq request = request_for(name);
-  if (address.address.is_v4()) {
-    request.ifr_addr = address_of(address.address.v4_number());
-    if (auto added = set(AF_INET, SIOCSIFADDR, &request, words); !added) {
-      return added;
-    }
-    request.ifr_netmask =
-        address_of(address.prefix_bits == 0 ? 0 : ~0U << (32 - address.prefix_bits));
-    return set(AF_INET, SIOCSIFNETMASK, &request, words);
-  }
   if (auto known = set(AF_INET6, SIOCGIFINDEX, &request, words); !known) {
     return known;
   }
@@ -203,7 +231,7 @@ Result<void> Tun::bring_up(std::uint32_t mtu, std::span<const InterfaceAddress> 
     return done;
   }
   for (const InterfaceAddress& address : addresses) {
-    if (auto done = add_address(name_, address); !done) {
+    if (auto done = add_address(name_, kind_, address); !done) {
       return done;
     }
   }
