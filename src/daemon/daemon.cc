@@ -323,6 +323,7 @@ void Daemon::Impl::handle_end(Client& client) {
   close_umad(client);
   close_rdma_cm(client);
   leave_host_makers(client);
+  drop_addresses(client);
   std::erase_if(clients_, [&](const auto& known) { return known.get() == &client; });
 }
 

@@ -173,6 +173,8 @@ constexpr std::array<Daemon::Impl::Dispatch::Row, uabi::FromClients::kSize>
         row<&Impl::ask_namespaces>(Sender::Visitor, kQuestion),
         row<&Impl::keep_fabric_namespaces>(Sender::Visitor, kOpen),
         row<&Impl::keep_host_namespaces>(Sender::Visitor, kOpen),
+        // a program that carries IP for its host
+        row<&Impl::carry_addresses>(Sender::Visitor, kQuestion),
         // a program at the MADs of a node
         row<&Impl::list_umad_devices>(Sender::Visitor, kQuestion),
         row<&Impl::describe_umad_device>(Sender::Visitor, kQuestion),

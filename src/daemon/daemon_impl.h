@@ -45,6 +45,12 @@ struct Capture {
   std::set<Client*> not_ready;  // programs that have not yet opened their tap
 };
 
+/// Whose addresses a connection carries.
+struct CarriedPort {
+  fabric::NodeIndex host;
+  fabric::PortIndex port;
+};
+
 /// The daemon's state and message handlers. One thread: everything runs on its event loop.
 class Daemon::Impl {
  public:
@@ -185,6 +191,11 @@ class Daemon::Impl {
   void follow_hosts();
   void log_ended(const ProcessEnder::Ended& ended);
 
+  // --- addresses that programs carry for hosts (daemon_addresses.cc)
+  void carry_addresses(Client& client, const uabi::CarryAddresses& request);
+  [[nodiscard]] Result<void> take_addresses(Client& client, const uabi::CarryAddresses& request);
+  void drop_addresses(Client& client);
+
   // --- commands (daemon_commands.cc)
   void query(Client& client, const uabi::Query& request);
   void query_functions(Client& client);
@@ -264,6 +275,7 @@ class Daemon::Impl {
   // captures waiting for programs
   std::map<Client*, std::unique_ptr<asio::steady_timer>> not_live_;
   std::uint32_t next_capture_{1};
+  std::map<Client*, CarriedPort> carriers_;  // of addresses
   std::string fabric_id_;
   std::uint32_t last_hub_port_{};
   HostMakers host_makers_;

@@ -133,7 +133,22 @@ void HostServices::set_up_interface(Port& port, Instant now) {
     static_cast<void>(resolver_.add_interface(
         {.port = key_of(port.index), .pkey = pkey}, qpn, *port.sa,
         fabric::addresses_of(topology_, place_.position, port.port_of_host), now));
+    resolver_.set_carried({.port = key_of(port.index), .pkey = pkey}, port.carried);
   }
+}
+
+Result<void> HostServices::set_carried(PortIndex index, PKey pkey,
+                                       std::vector<InterfaceAddress> addresses) {
+  Port& port = at(index);
+  if (!addresses.empty() && pkey.base() != port.pkey.base()) {
+    return fail(ErrorCode::NotSupported,
+                "RDMA-CM has the port's addresses in the partition {:#06x} alone, that of its "
+                "first P_Key",
+                port.pkey.value());
+  }
+  port.carried = std::move(addresses);
+  resolver_.set_carried({.port = key_of(port.index), .pkey = port.pkey}, port.carried);
+  return {};
 }
 
 void HostServices::handle_datagram(PortIndex port, const mad::ReceivedDatagram& datagram,

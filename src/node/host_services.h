@@ -14,6 +14,9 @@
 #include <vector>
 
 #include "base/identifiers.h"
+#include "base/ip_address.h"
+#include "base/keys.h"
+#include "base/result.h"
 #include "base/time.h"
 #include "carriage/management_network.h"
 #include "fabric/addresses.h"
@@ -73,6 +76,10 @@ class HostServices {
     return at(port).sa->port();
   }
   [[nodiscard]] sa::Resolver& resolver() { return resolver_; }
+  /// Addresses of the port's interface that a program of the host carries by a QP of its own (`ib0`
+  /// of `weft net`). NotSupported: the interface is of another partition.
+  [[nodiscard]] Result<void> set_carried(fabric::PortIndex port, PKey pkey,
+                                         std::vector<InterfaceAddress> addresses);
   /// Resolvers on this host are asked for paths from now on, by `link`.
   void use_local_service(std::unique_ptr<sa::LocalServiceLink> link);
   /// Null: no resolver is ever asked.
@@ -92,6 +99,7 @@ class HostServices {
     std::uint32_t port_of_host{};
     PKey pkey{};  // of its IPoIB interface
     Qpn qpn{};    // of that, too
+    std::vector<InterfaceAddress> carried{};
     mad::ManagementInterface* gsi{};
     std::uint32_t snooper{};  // received MADs may change deadlines
     std::unique_ptr<sa::SaClient> sa;

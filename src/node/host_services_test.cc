@@ -163,6 +163,25 @@ TEST(HostServices, FindWhatTheyAskForThoughLinksLosePackets) {
   }
 }
 
+TEST(HostServices, KeepCarriedAddressesWhileTheirPortChanges) {  // R-IPOIB-21
+  Hosts hosts{star(2)};
+  const InterfaceAddress carried{ip("10.77.0.2"), 16};
+  HostServices& h2 = hosts.host("h2");
+  ASSERT_TRUE(h2.set_carried(hosts.port("h2"), kDefaultPKey, {carried}));
+  ASSERT_TRUE(h2.resolver().find_own(carried.address));
+  EXPECT_EQ(h2.resolver().find_own(carried.address)->interface.pkey, kDefaultPKey);
+  hosts.set_plugged("h2", false);
+  hosts.run_for(Duration::seconds(1));
+  hosts.set_plugged("h2", true);
+  hosts.run_for(Duration::seconds(3));
+  EXPECT_TRUE(h2.resolver().find_own(carried.address));
+  EXPECT_FALSE(hosts.resolve("h1", "10.77.0.2"));  // of no subnet of h1
+  EXPECT_TRUE(hosts.resolve("h2", "10.77.0.2")->is_own_host);
+  const auto other = h2.set_carried(hosts.port("h2"), PKey{0x8005}, {carried});
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, ErrorCode::NotSupported);
+}
+
 TEST(HostServices, DoNotReachAHostOfAnotherPartition) {
   fabric::Topology topology = star(4);
   for (const unsigned host : {2U, 3U}) {

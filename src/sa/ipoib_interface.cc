@@ -1,6 +1,7 @@
 #include "sa/ipoib_interface.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -33,7 +34,8 @@ IpoibInterface::IpoibInterface(const InterfaceKey& key, Qpn qpn, SaClient& sa,
     : key_(key),
       qpn_(qpn),
       sa_(sa),
-      addresses_(std::move(addresses)),
+      own_(std::move(addresses)),
+      addresses_(own_),
       limits_(limits),
       on_due_(std::move(on_due)),
       broadcast_(wire::ipoib_broadcast_group(key.pkey)),
@@ -100,10 +102,22 @@ bool IpoibInterface::has(const IpAddress& address) const {
 void IpoibInterface::set_addresses(std::vector<InterfaceAddress> addresses, Instant now) {
   const bool has_new = std::ranges::any_of(
       addresses, [this](const InterfaceAddress& one) { return !has(one.address); });
-  addresses_ = std::move(addresses);
+  own_ = std::move(addresses);
+  take_all_addresses();
   if (has_new) {
     announce(now);
   }
+}
+
+void IpoibInterface::set_carried(std::vector<InterfaceAddress> addresses) {
+  carried_ = std::move(addresses);
+  take_all_addresses();
+}
+
+void IpoibInterface::take_all_addresses() {
+  addresses_ = own_;
+  std::ranges::copy_if(carried_, std::back_inserter(addresses_),
+                       [this](const InterfaceAddress& one) { return !has(one.address); });
 }
 
 wire::IpoibHardwareAddress IpoibInterface::hardware() const {

@@ -76,6 +76,10 @@ class IpoibInterface {
   [[nodiscard]] bool has(const IpAddress& address) const;
   /// From now on. Those that are new are announced.
   void set_addresses(std::vector<InterfaceAddress> addresses, Instant now);
+  /// Besides, addresses whose packets a program carries by a QP of its own at the same port. It
+  /// answers for them to its like, this interface to other hosts' RDMA-CM: datagrams of the kernel
+  /// sides of hosts do not reach programs.
+  void set_carried(std::vector<InterfaceAddress> addresses);
   /// The port is Active and a member of the broadcast group, so datagrams can be exchanged.
   [[nodiscard]] bool is_up() const { return group_ && sa_.port().is_active(); }
   /// Of the own hardware address: what the interface does beside datagrams (RFC 4755 §3.1).
@@ -122,6 +126,7 @@ class IpoibInterface {
 
   void join(Form form, Instant now);
   void take_group(Form form, const Answer<wire::McMemberRecord>& group, Instant now);
+  void take_all_addresses();
   void handle(const wire::ArpMessage& arp, const mad::MadAddress& source, Instant now);
   void handle(const wire::NeighborMessage& message, const mad::MadAddress& source, Instant now);
   void take_answer(const IpAddress& address, const wire::IpoibHardwareAddress& hardware,
@@ -139,7 +144,9 @@ class IpoibInterface {
   Qpn qpn_;
   Flags<wire::IpoibFlag> flags_{};
   SaClient& sa_;
-  std::vector<InterfaceAddress> addresses_;
+  std::vector<InterfaceAddress> own_;
+  std::vector<InterfaceAddress> carried_;
+  std::vector<InterfaceAddress> addresses_;  // of both, each once
   InterfaceLimits limits_;
   std::function<void()> on_due_;
   MoveHandler on_moved_;

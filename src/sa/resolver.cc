@@ -1,6 +1,7 @@
 #include "sa/resolver.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 
 namespace weft::sa {
@@ -65,6 +66,19 @@ void Resolver::remove_interface(const InterfaceKey& key, Instant now) {
   }
   (*found)->stop(now);
   interfaces_.erase(found);
+}
+
+void Resolver::set_carried(const InterfaceKey& key, std::span<const InterfaceAddress> addresses) {
+  IpoibInterface* const of = interface(key);
+  if (of == nullptr) {
+    return;
+  }
+  std::vector<InterfaceAddress> taken;
+  std::ranges::copy_if(addresses, std::back_inserter(taken), [&](const InterfaceAddress& one) {
+    const IpoibInterface* const has = interface_with(one.address);
+    return has == nullptr || has == of;
+  });
+  of->set_carried(std::move(taken));
 }
 
 void Resolver::port_changed(PortKey port, Instant now) {

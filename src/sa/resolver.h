@@ -106,6 +106,9 @@ class Resolver {
   [[nodiscard]] Result<void> add_interface(const InterfaceKey& key, Qpn qpn, SaClient& sa,
                                            std::vector<InterfaceAddress> addresses, Instant now);
   void remove_interface(const InterfaceKey& key, Instant now);
+  /// Addresses of the interface beside those that it was made with (IpoibInterface::set_carried),
+  /// from now on. One that another interface has stays that one's.
+  void set_carried(const InterfaceKey& key, std::span<const InterfaceAddress> addresses);
   /// Call after the port's SaClient was updated by set_port.
   void port_changed(PortKey port, Instant now);
   /// The port has another LID than before: its interfaces announce their addresses.

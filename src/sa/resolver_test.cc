@@ -80,6 +80,35 @@ TEST_F(ResolverTest, AsksOnceForAllWhoWait) {
   EXPECT_EQ(h2.resolver.resolutions(), 0U);
 }
 
+TEST_F(ResolverTest, HasAddressesThatAProgramCarries) {  // R-IPOIB-21
+  const std::vector carried{with_prefix("10.77.0.2/16"), with_prefix("127.77.0.2/8")};
+  h2.resolver.set_carried({.port = PortKey{2}}, carried);
+  ASSERT_TRUE(h2.resolver.find_own(ip("10.77.0.2")));
+  ASSERT_TRUE(h2.resolver.choose_source(ip("10.77.0.1")));
+  EXPECT_EQ(h2.resolver.choose_source(ip("10.77.0.1"))->address, carried[0]);
+  EXPECT_EQ(h2.resolver.own_addresses().size(), 3U);  // each once
+  EXPECT_FALSE(link.resolve(h1, "10.77.0.2"));        // in no subnet of h1
+  h1.resolver.set_carried({.port = PortKey{1}}, std::vector{with_prefix("10.77.0.1/16")});
+  const auto found = link.resolve(h1, "10.77.0.2");
+  ASSERT_TRUE(found) << found.error().reason;
+  EXPECT_EQ(found->source, ip("10.77.0.1"));
+  EXPECT_EQ(found->destination_gid, h2.gid);
+  h2.resolver.set_carried({.port = PortKey{2}}, {});
+  EXPECT_FALSE(h2.resolver.find_own(ip("10.77.0.2")));
+  link.run_for(NeighborLimits{}.reachable);
+  EXPECT_FALSE(link.resolve(h1, "10.77.0.2"));
+  EXPECT_TRUE(link.resolve(h1, "127.77.0.2"));  // its own it keeps
+}
+
+TEST_F(ResolverTest, LeavesAnAddressToTheInterfaceThatHasIt) {  // R-IPOIB-21
+  ASSERT_TRUE(h1.resolver.add_interface({.port = PortKey{9}}, Qpn{0x109}, h1.sa,
+                                        {with_prefix("10.5.0.1/16")}, link.network.now));
+  h1.resolver.set_carried({.port = PortKey{1}}, std::vector{with_prefix("10.5.0.1/16")});
+  EXPECT_EQ(h1.resolver.find_own(ip("10.5.0.1"))->interface.port, PortKey{9});
+  h1.resolver.set_carried({.port = PortKey{8}}, std::vector{with_prefix("10.6.0.1/16")});
+  EXPECT_FALSE(h1.resolver.find_own(ip("10.6.0.1")));
+}
+
 TEST_F(ResolverTest, GivesUpAnAddressThatNobodyHas) {
   const Instant start = link.network.now;
   const auto found = link.resolve(h2, "127.77.0.9", "0.0.0.0", Duration::seconds(2));

@@ -28,6 +28,8 @@ using FromClients = MessageList<
     // the command
     Query, StartCapture, AddFault, ClearFaults, ChangePort, ChangeNode, Down, AskNamespaces,
     KeepFabricNamespaces, KeepHostNamespaces,
+    // a program that carries IP for its host
+    CarryAddresses,
     // a program at the MADs of a node
     ListUmadDevices, DescribeUmadDevice, FindIsSm, OpenUmad, RegisterUmadAgent, UnregisterUmadAgent,
     // a program at the connections of a host

@@ -52,6 +52,9 @@ void describe(KeepHostNamespaces& m, auto& archive) { archive(m.version, m.host)
 void describe(HostPlan& m, auto& archive) {
   archive(m.addresses, m.hub_port, m.hosts_file, m.fabric_id);
 }
+void describe(CarryAddresses& m, auto& archive) {
+  archive(m.version, m.host, m.port_of_host, m.pkey, m.addresses);
+}
 void describe(FabricWanted&, auto&) {}
 void describe(HostWanted& m, auto& archive) { archive(m.plan); }
 void describe(HostKept&, auto&) {}

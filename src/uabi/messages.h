@@ -33,7 +33,7 @@
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 17;
+inline constexpr std::uint32_t kVersion = 18;
 
 /// Limits; policy, not from the specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
@@ -322,7 +322,9 @@ using Message = OneOf<
 
     ListObjects, ObjectsHeld,
 
-    AskNamespaces, KeepFabricNamespaces, KeepHostNamespaces, FabricWanted, HostWanted, HostKept>;
+    AskNamespaces, KeepFabricNamespaces, KeepHostNamespaces, FabricWanted, HostWanted, HostKept,
+
+    CarryAddresses>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
 template <class OneMessage>

@@ -261,6 +261,9 @@ void add_namespaces(std::vector<Message>& messages) {
       {{"127.77.0.1", "10.0.0.1/16"}, 7, "/run/weft/default/hosts", "/run/weft 12"}
   });
   messages.emplace_back(HostKept{});
+  messages.emplace_back(CarryAddresses{
+      kVersion, "h1", 1, 0xFFFF, {"10.77.0.1/16", "fe80::202:c903:1:203/64"}
+  });
 }
 
 std::vector<Message> one_of_each() {

@@ -48,6 +48,18 @@ struct HostPlan {
   std::string fabric_id;
 };
 
+/// From a program that carries IP for a port of its host (counted over all its HCAs), as `weft net`
+/// does: the addresses of its interface, `10.77.0.1/16`, are the host's for RDMA-CM too, while the
+/// program answers for them on the link. They stand until the connection says others or ends.
+/// Answered by an empty Text.
+struct CarryAddresses {
+  std::uint32_t version{};
+  std::string host;
+  std::uint32_t port_of_host{};
+  std::uint16_t pkey{};  // of the interface
+  std::vector<std::string> addresses;
+};
+
 /// The fabric has no namespaces yet.
 struct FabricWanted {};
 

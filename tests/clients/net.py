@@ -175,6 +175,26 @@ class Net(namespaces.Account):
         self.assertTrue(namespaces.eventually(lambda: "10.88.0.2/24" not in self.shown("addr", "h2")["addresses"]))
         self.assertIn("10.77.0.2/16", self.shown("addr", "h2")["addresses"])
 
+    def test_rdma_cm_has_the_interfaces_addresses(self):
+        """R-IPOIB-21: rping by each of them, those that come later too, and no longer once they are gone."""
+        self.net_up("h1", "h2")
+        self.on("h1", "ip", "address", "add", "10.88.0.1/24", "dev", "ib0")
+        self.on("h2", "ip", "address", "add", "10.88.0.2/24", "dev", "ib0")
+        for host in ("h1", "h2"):
+            self.assertTrue(namespaces.eventually(lambda host=host: f"10.88.0.{host[1]}/24" in self.shown("addr", host)["addresses"]))
+        link_local = self.link_local("h2")
+        for address in ("10.77.0.2", "fd77:1b::2", f"{link_local}%ib0", "10.88.0.2", "127.77.0.2"):
+            server = self.start("h2", "rping", "-s", "-a", address, "-C", "3", "-v")
+            self.wait_until_listening_by_rdma_cm(server)
+            said = self.on("h1", "rping", "-c", "-a", address, "-C", "3", "-v").stdout
+            self.assertEqual(said.count("ping data:"), 3, f"{address}: {said}")
+            server.wait(namespaces.SECONDS)
+        for address in ("10.77.0.2", "fd77:1b::2", f"{link_local}%ib0"):
+            self.assertIn("1 received", self.ping("h1", "-c", "1", address), address)  # what carries packets answers for them still
+        self.weft("net", "down", "h2")
+        gone = self.on("h2", "rping", "-s", "-a", "10.77.0.2", "-C", "1", check=False)
+        self.assertIn("annot assign requested address", gone.stdout + gone.stderr)
+
     def test_a_neighbor_that_is_back_is_found_at_once(self):
         """R-IPOIB-26: h2 has another QP after it, which h1 knows without asking."""
         self.net_up("h1", "h2")

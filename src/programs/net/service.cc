@@ -1,5 +1,6 @@
 #include "programs/net/service.h"
 
+#include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 
@@ -7,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -346,6 +348,7 @@ Result<void> Service::follow_link() {
     if (auto made = tun_.bring_up(mtu_, options_.addresses); !made) {
       return made;
     }
+    tell_kernel();
     on_up_({.mtu = mtu_, .addresses = options_.addresses});
   }
   if (is_up != was_up_ && is_made_) {
@@ -385,6 +388,29 @@ void Service::follow_host(Instant now) {
   if (!std::ranges::is_permutation(addresses, options_.addresses)) {
     options_.addresses = addresses;
     stack_.set_addresses(std::move(addresses), now);
+    tell_kernel();
+  }
+}
+
+/// Without it the interface is one all the same, so that it goes on when it is refused.
+void Service::tell_kernel() {
+  if (options_.partition) {
+    return;
+  }
+  const auto told = [this]() -> Result<void> {
+    if (!kernel_) {
+      auto opened = KernelAddresses::open();
+      if (!opened) {
+        return std::unexpected(std::move(opened.error()));
+      }
+      kernel_ = *std::move(opened);
+    }
+    return kernel_->set(stack_.pkey(), options_.addresses);
+  }();
+  if (!told) {
+    fmt::print(stderr, "weft-net: RDMA-CM does not have the addresses of {}: {}\n", options_.name,
+               told.error().reason);
+    kernel_.reset();
   }
 }
 

@@ -18,6 +18,7 @@
 #include "os/netlink_socket.h"
 #include "os/unique_fd.h"
 #include "programs/control/control.h"
+#include "programs/host/kernel_addresses.h"
 #include "programs/host/sa_port.h"
 #include "programs/net/connected_port.h"
 #include "programs/net/ipoib_stack.h"
@@ -76,6 +77,7 @@ class Service {
   [[nodiscard]] Result<void> follow_link();
   [[nodiscard]] Result<void> follow_mtu();
   void follow_host(Instant now);
+  void tell_kernel();
   void watch_tun(bool is_watched);
   [[nodiscard]] Result<void> watch_control();
   [[nodiscard]] std::string answer(std::string_view line) const;
@@ -100,6 +102,7 @@ class Service {
   IpoibStack stack_;
   Control control_;
   os::NetlinkSocket interfaces_;              // of the host
+  std::optional<KernelAddresses> kernel_;     // of ib0; a child's are not RDMA-CM's
   std::unique_ptr<ConnectedPort> connected_;  // in connected mode
   os::UniqueFd signals_;
   os::UniqueFd poll_;
