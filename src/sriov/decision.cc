@@ -30,6 +30,7 @@ constexpr auto kRows = std::to_array<Row>({
     {Reason::UnknownLocalCommunicationId, Action::Drop,       "no connection has the local ID"                    },
     {Reason::MulticastRefused,            Action::Drop,       "too many membership requests are open, or a repeat"},
     {Reason::TooManyGroups,               Action::Answer,     "it is in as many groups as it may be"              },
+    {Reason::TooManyTables,               Action::Answer,     "too many tables are asked for and not taken"       },
     {Reason::WellKnownQKey,               Action::Drop,       "the well-known Q_Key belongs to QP1"               },
     {Reason::VirtualLane15,               Action::Drop,       "VL15 belongs to QP0"                               },
     {Reason::DefaultOwner,                Action::Deliver,    "no other owner is known"                           },

@@ -45,6 +45,7 @@ enum class Reason : std::uint8_t {
   UnknownLocalCommunicationId,
   MulticastRefused,
   TooManyGroups,
+  TooManyTables,
   WellKnownQKey,
   VirtualLane15,
   // Inbound

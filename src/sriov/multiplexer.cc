@@ -15,6 +15,7 @@ Multiplexer::Multiplexer(const MultiplexerOptions& options, Instant now)
                .port = options.port},
       gids_(options.subnet_prefix),
       transactions_(options.transactions),
+      tables_(options.tables),
       cm_(options.connections, options.first_communication_id, options.services),
       groups_(options.groups, Gid{options.subnet_prefix, options.port_guid}),
       alias_guids_(options.alias_guids),
@@ -114,6 +115,7 @@ void Multiplexer::close(FunctionId function, Instant now) {
   functions_.erase(function);
   quarantine_[function] = now + options_.connections.release_delay;
   transactions_.remove(function);
+  tables_.remove(function);
   cm_.remove(function, now);
   groups_.remove(function, now);
   pkeys_.remove(function);
@@ -330,6 +332,7 @@ void Multiplexer::settle(Instant /*now*/) {
 
 void Multiplexer::handle_timeout(Instant now) {
   transactions_.handle_timeout(now);
+  tables_.handle_timeout(now);
   cm_.handle_timeout(now);
   groups_.handle_timeout(now);
   alias_guids_.handle_timeout(now);
@@ -338,7 +341,8 @@ void Multiplexer::handle_timeout(Instant now) {
 }
 
 Instant Multiplexer::poll_deadline() const {
-  return std::min({transactions_.poll_deadline(), cm_.poll_deadline(), groups_.poll_deadline(),
+  return std::min({transactions_.poll_deadline(), tables_.poll_deadline(), cm_.poll_deadline(),
+                   groups_.poll_deadline(),
                    is_up_ ? alias_guids_.poll_deadline() : Instant::never()});
 }
 

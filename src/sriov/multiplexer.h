@@ -26,6 +26,7 @@
 #include "sriov/function_port.h"
 #include "sriov/gid_table.h"
 #include "sriov/group_proxy.h"
+#include "sriov/open_tables.h"
 #include "sriov/pkey_tables.h"
 #include "sriov/transaction_ids.h"
 #include "sriov/tunnel.h"
@@ -56,6 +57,7 @@ struct MultiplexerOptions {
   std::size_t services{64};                ///< policy, of a function: see ServiceTable
   std::size_t wire_queue{1024};            ///< policy: then tunnels wait
   TransactionLimits transactions{};
+  OpenTableLimits tables{};
   ConnectionLimits connections{};
   GroupLimits groups{};
   AliasGuidLimits alias_guids{};
@@ -173,6 +175,7 @@ class Multiplexer {
                                            const wire::MadHeader& header) const;
   [[nodiscard]] OrReason<Reason> translate(FunctionId function, const wire::TunnelSend& send,
                                            Instant now);
+  void answer_busy(FunctionId function, const wire::TunnelSend& send);
   [[nodiscard]] OrReason<Reason> take_membership(FunctionId function, const MadBytes& bytes,
                                                  Instant now);
 
@@ -195,6 +198,7 @@ class Multiplexer {
   GidTable gids_;
   PKeyTables pkeys_;
   TransactionIds transactions_;
+  OpenTables tables_;
   CmProxy cm_;
   GroupProxy groups_;
   AliasGuids alias_guids_;

@@ -510,6 +510,33 @@ TEST_F(SriovPortSharing, RmppPassesTheTunnels) {
   }
 }
 
+TEST_F(SriovPortSharing, WhoTakesNoTablesIsToldBusyAndTheOthersAreNot) {
+  add(kA);
+  add(kB);
+  const auto ask = [&](FunctionId function, std::uint64_t id) {
+    const auto query = make_mad(ManagementClass::SubnAdm, MadMethod::GetTable, kPathRecord, id);
+    return send(function, query, {.address = {.dlid = kManager}}).reason;
+  };
+  std::uint64_t id = 1;
+  while (ask(kA, id) == Reason::Translated) {
+    ASSERT_FALSE(received(kA)) << "SA has answered nothing";
+    ++id;
+  }
+  EXPECT_EQ(id, 13U);
+  const auto busy = received(kA);
+  ASSERT_TRUE(busy);
+  const wire::MadHeader header = header_of(busy->mad);
+  EXPECT_EQ(header.transaction_id, id);
+  EXPECT_EQ(header.method, MadMethod::GetTableResp);
+  EXPECT_EQ(header.status, wire::kMadStatusBusy);
+  EXPECT_EQ(busy->header.slid, kManager);
+  EXPECT_EQ(ask(kA, id), Reason::TooManyTables);
+  EXPECT_EQ(mux.counters().of(kA, Action::Answer), 2U);
+  EXPECT_EQ(ask(kB, 1), Reason::Translated);
+  EXPECT_TRUE(mux.remove_function(kA, now).has_value());
+  EXPECT_EQ(ask(kB, 2), Reason::Translated);
+}
+
 TEST_F(SriovPortSharing, ADecisionCanBeRead) {
   add(kA);
   const auto sent =

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <vector>
 
+#include "mad/mad_message.h"
 #include "sriov/group_record.h"
 #include "sriov/multiplexer.h"
 #include "wire/mad/component_mask.h"
@@ -149,6 +151,11 @@ OrReason<Reason> Multiplexer::translate(FunctionId function, const wire::TunnelS
     return std::unexpected(Reason::ForeignSourceGid);
   }
   wire::MadHeader header = header_of(send.mad);
+  if (header.mgmt_class == ManagementClass::SubnAdm &&
+      !tables_.handle_outbound(function, send.mad, now)) {
+    answer_busy(function, send);
+    return Reason::TooManyTables;
+  }
   OutboundMad mad{.function = function,
                   .source_gid_index = function.value(),
                   .pkey_index = *pkey_index,
@@ -183,6 +190,22 @@ OrReason<Reason> Multiplexer::translate(FunctionId function, const wire::TunnelS
   }
   to_wire_.push_back(mad);
   return Reason::Translated;
+}
+
+/// In SA's place, which would say the same (IBTA vol 1 §13.4.7): who asks may ask again.
+void Multiplexer::answer_busy(FunctionId function, const wire::TunnelSend& send) {
+  wire::MadHeader header = header_of(send.mad);
+  header.method =
+      static_cast<MadMethod>(static_cast<std::uint8_t>(header.method) | wire::kMethodResponseBit);
+  header.status = wire::kMadStatusBusy;
+  InboundMad mad{.slid = send.header.address.dlid, .bytes = send.mad};
+  const std::vector<PKey> own = pkeys_.table_of(function);
+  if (send.header.pkey_index < own.size()) {
+    mad.pkey = own[send.header.pkey_index];
+  }
+  mad::set_rmpp(mad.bytes, {});
+  wire::pack(header, std::span{mad.bytes}.first<wire::kSizeOf<wire::MadHeader>>());
+  static_cast<void>(deliver(function, mad, mad.bytes));
 }
 
 OrReason<Reason> Multiplexer::take_membership(FunctionId function, const MadBytes& bytes,

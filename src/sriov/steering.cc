@@ -42,6 +42,9 @@ Decision Multiplexer::handle_wire(const InboundMad& mad, Instant now) {
   if (const auto allowed = check_inbound_class(owner->function, decision.after); !allowed) {
     return count(allowed.error());
   }
+  if (decision.after.mgmt_class == ManagementClass::SubnAdm) {
+    tables_.handle_inbound(owner->function, bytes, now);
+  }
   const auto delivered = deliver(owner->function, mad, bytes);
   return count(delivered ? owner->reason : delivered.error());
 }
