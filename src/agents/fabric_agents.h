@@ -110,6 +110,11 @@ class FabricAgents final : public carriage::NodeAgents {
   /// What the port asks its subnet manager to initialise: InitType, four bits, which the manager
   /// answers by InitTypeReply.
   void set_init_type(fabric::PortIndex port, std::uint8_t type);
+  /// GUIDInfo of an HCA port has room for `entries` from now on, a multiple of 8; raises trap 144
+  /// if that is new, so that its subnet manager reads PortInfo again. Few ports need more than at
+  /// first, and OpenSM asks for every block of each port.
+  void set_guid_cap(fabric::PortIndex port, std::uint8_t entries, Instant now);
+  [[nodiscard]] std::uint8_t guid_cap(fabric::PortIndex port) const { return agent(port).guid_cap; }
   /// Q_KeyViolations begins at 0 again.
   void reset_qkey_violations(fabric::PortIndex port);
   /// Sets SystemImageGUID of the port's HCA; a change raises trap 145.

@@ -24,7 +24,7 @@ inline constexpr std::uint16_t kSwitchDeviceId = 2;
 /// Capabilities of a port; policy, not from the specification.
 inline constexpr std::uint8_t kVlCap = 4;  // VL0 to VL7
 inline constexpr std::uint8_t kVlArbitrationCap = 8;
-inline constexpr std::uint8_t kGuidCap = 32;
+inline constexpr std::uint8_t kGuidCap = 32;  // at first: see FabricAgents::set_guid_cap
 inline constexpr std::uint16_t kPartitionCap = fabric::kMaxPKeysPerPort;
 inline constexpr std::uint16_t kLinearFdbCap = 0xC000;  // every unicast LID
 inline constexpr std::uint16_t kMulticastFdbCap = 1024;
@@ -72,6 +72,7 @@ struct PortAgent {
   std::uint8_t vl_stall_count{7};
   std::uint8_t hoq_lifetime{};
   std::uint8_t operational_vls{kVlCap};
+  std::uint8_t guid_cap{kGuidCap};  // of an HCA port
   std::uint8_t multicast_pkey_trap_suppression{};
   std::uint8_t subnet_timeout{kDefaultSubnetTimeout};
   std::uint8_t local_phy_errors{};

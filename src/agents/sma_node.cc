@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "agents/fabric_agents.h"
+#include "base/assert.h"
 #include "wire/mad/notice_details.h"
+#include "wire/mad/port_tables.h"
 
 namespace weft::agents {
 
@@ -124,6 +126,16 @@ void FabricAgents::change_capabilities(PortIndex port, wire::PortCapabilities se
 void FabricAgents::set_init_type(PortIndex port, std::uint8_t type) {
   constexpr std::uint8_t kBits = 0xF;
   agent(management_port(port)).init_type = type & kBits;
+}
+
+void FabricAgents::set_guid_cap(PortIndex port, std::uint8_t entries, Instant now) {
+  WEFT_ASSERT(!tables_.port(port).is_switch_port() && entries % wire::GuidInfo{}.guids.size() == 0,
+              "an HCA port has whole blocks");
+  if (agent(port).guid_cap == entries) {
+    return;
+  }
+  agent(port).guid_cap = entries;
+  report_local_change(port, false, now);
 }
 
 void FabricAgents::reset_qkey_violations(PortIndex port) {

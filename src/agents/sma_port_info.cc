@@ -119,7 +119,7 @@ PortInfo FabricAgents::port_info(PortIndex index) const {
     info.mkey_violations = port.mkey_violations;
     info.pkey_violations = port.pkey_violations;
     info.qkey_violations = port.qkey_violations;
-    info.guid_cap = record.is_switch_port() ? std::uint8_t{1} : kGuidCap;
+    info.guid_cap = record.is_switch_port() ? std::uint8_t{1} : port.guid_cap;
     info.subnet_timeout = port.subnet_timeout;
     info.init_type = port.init_type;
     info.init_type_reply = port.init_type_reply;

@@ -96,7 +96,7 @@ std::uint16_t FabricAgents::set_pkey_table(Request& request) {
 
 std::uint16_t FabricAgents::get_guid_info(Request& request) {
   const bool is_of_switch = tables_.port(request.own).is_switch_port();
-  const std::size_t blocks = is_of_switch ? 1 : kGuidCap / kGuidsPerBlock;
+  const std::size_t blocks = is_of_switch ? 1 : agent(request.own).guid_cap / kGuidsPerBlock;
   if (request.modifier >= blocks) {
     return refuse_block(request.data);
   }

@@ -27,6 +27,7 @@ struct FunctionOptions {
   std::string moved;
   std::vector<std::string> names;
   bool is_forced{};
+  bool is_unassigned{};
   bool as_json{};
   std::string pkeys;  // as node/node_change.h; empty, and none: not given
   std::optional<std::uint32_t> mads;
@@ -63,7 +64,7 @@ int change(const std::string& fabric, const std::string& words) {
   return 0;
 }
 
-/// The ports of all virtual functions, as `weft status` has them.
+/// The ports of all virtual functions, as `weft status` has them; null as "function_of": of none.
 [[nodiscard]] Result<std::vector<json>> functions_of(const std::string& fabric) {
   const auto answer = ask(fabric, uabi::QueryKind::Status);
   if (!answer) {
@@ -86,11 +87,32 @@ int list(const std::string& fabric) {
   }
   fmt::print("{:<14} {:<10} {:<10} {:>5} {}\n", "HOST", "OF", "STATE", "LID", "GID");
   for (const json& port : *functions) {
+    const bool is_unassigned = port["function_of"].is_null();
     fmt::print("{:<14} {:<10} {:<10} {:>5} {}\n", port["node"].get<std::string>(),
-               port["function_of"].get<std::string>(), port["state"].get<std::string>(),
+               is_unassigned ? "-" : port["function_of"].get<std::string>(),
+               is_unassigned ? "Unassigned" : port["state"].get<std::string>(),
                port["lid"].get<int>(), port["gid"].get<std::string>());
   }
   return 0;
+}
+
+/// All that one has, or all; one without a port has nothing to show.
+int show_or_all(const FunctionOptions& options) {
+  const std::string name = options.names.empty() ? "" : options.names.front();
+  const auto functions = functions_of(*options.fabric);
+  if (!functions) {
+    return print_error(functions.error());
+  }
+  for (const json& port : *functions) {
+    if (port["node"] == name && port["function_of"].is_null()) {
+      return print_error(
+          {ErrorCode::NotFound,
+           fmt::format("{} has no port, and so nothing to show: `weft vf assign h1:1 {}` gives it "
+                       "one",
+                       name, name)});
+    }
+  }
+  return show_functions(*options.fabric, name, options.as_json);
 }
 
 /// A request about each function.
@@ -106,6 +128,17 @@ int change_each(const FunctionOptions& options,
 
 int add(const FunctionOptions& options) {
   const std::string quotas = quotas_of(options);
+  if (options.is_unassigned) {  // and the first word is the name of a host, too
+    FunctionOptions all = options;
+    all.names.insert(all.names.begin(), options.port);
+    return change_each(
+        all, [&](const std::string& name) { return fmt::format("add vf {}{}", name, quotas); });
+  }
+  if (options.names.empty()) {
+    return print_error({ErrorCode::InvalidArgument,
+                        "the name of its host is missing: weft vf add h1 v1, or weft vf add "
+                        "--unassigned v1 without a port"});
+  }
   return change_each(options, [&](const std::string& name) {
     return fmt::format("add vf {} of={}{}", name, options.port, quotas);
   });
@@ -119,6 +152,17 @@ int set(const FunctionOptions& options) {
   }
   return change_each(
       options, [&](const std::string& name) { return fmt::format("set vf {}{}", name, quotas); });
+}
+
+int assign(const FunctionOptions& options) {
+  return change_each(options, [&](const std::string& name) {
+    return fmt::format("assign vf {} of={}", name, options.port);
+  });
+}
+
+int unassign(const FunctionOptions& options) {
+  return change_each(options,
+                     [](const std::string& name) { return fmt::format("unassign vf {}", name); });
 }
 
 int migrate(const FunctionOptions& options) {
@@ -155,10 +199,27 @@ void add_looks(CLI::App& command, const std::shared_ptr<FunctionOptions>& option
   show->add_option("name", options->names, "A function's host; without, all functions")
       ->expected(0, 1);
   show->add_flag("--json", options->as_json, "For scripts");
-  show->callback([=, &outcome] {
-    const std::string name = options->names.empty() ? "" : options->names.front();
-    outcome.status = show_functions(*options->fabric, name, options->as_json);
-  });
+  show->callback([=, &outcome] { outcome.status = show_or_all(*options); });
+}
+
+/// The subcommands that give a function a port, and take it away.
+void add_assignment(CLI::App& command, const std::shared_ptr<FunctionOptions>& options,
+                    Outcome& outcome) {
+  auto* const assign_command = command.add_subcommand(
+      "assign", "Gives a port to functions that were added without one, or lost it");
+  assign_command->fallthrough();
+  assign_command->add_option("port", options->port, "h1, h1:1 or h1/weft1:2")->required();
+  assign_command->add_option("names", options->names, "Their hosts")->required()->expected(1, -1);
+  assign_command->footer("As: weft vf add --unassigned v1\n    weft vf assign h1:1 v1");
+  assign_command->callback([=, &outcome] { outcome.status = assign(*options); });
+
+  auto* const unassign_command = command.add_subcommand(
+      "unassign", "Takes functions their port; they keep names, addresses, P_Keys and quotas");
+  unassign_command->fallthrough();
+  unassign_command->add_option("names", options->names, "Their hosts, on which no program runs")
+      ->required()
+      ->expected(1, -1);
+  unassign_command->callback([=, &outcome] { outcome.status = unassign(*options); });
 }
 
 }  // namespace
@@ -173,13 +234,14 @@ void add_vf(CLI::App& app, Outcome& outcome) {
   auto* const add_command = command->add_subcommand("add", "New virtual functions of a port");
   add_command->fallthrough();
   add_command->add_option("port", options->port, "h1, h1:1 or h1/weft1:2")->required();
-  add_command->add_option("names", options->names, "Of the hosts that get them, as v1")
-      ->required()
-      ->expected(1, -1);
+  add_command->add_option("names", options->names, "Of the hosts that get them, as v1");
+  add_command->add_flag("--unassigned", options->is_unassigned,
+                        "Without a port: all words are names, and `weft vf assign` gives them one");
   add_quotas(*add_command, *options);
   add_command->footer(
       "As: weft vf add h1 v1 v2\n"
       "    weft vf add h1 v3 --pkeys 0x8005 --mads 100 --groups 8\n"
+      "    weft vf add --unassigned v4\n"
       "A function's packets have the LID of the port and a GID of their own.");
   add_command->callback([=, &outcome] { outcome.status = add(*options); });
 
@@ -209,6 +271,7 @@ void add_vf(CLI::App& app, Outcome& outcome) {
       "Though programs run there: their devices are gone (IBV_EVENT_DEVICE_FATAL)");
   remove_command->callback([=, &outcome] { outcome.status = remove(*options); });
 
+  add_assignment(*command, options, outcome);
   add_looks(*command, options, outcome);
 }
 

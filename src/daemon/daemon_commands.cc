@@ -59,7 +59,8 @@ void Daemon::Impl::query(Client& client, const uabi::Query& request) {
                       .connections = connections,
                       .managers = managers,
                       .offences = offences_.all(),
-                      .shared_ports = &management().shared_ports()};
+                      .shared_ports = &management().shared_ports(),
+                      .unassigned_functions = fabric_->unassigned_functions()};
   fabric::CounterSum sum;
   if (request.kind == uabi::QueryKind::Counters) {
     sum = counters_->read_all();

@@ -59,6 +59,9 @@ Result<void> Daemon::Impl::admit(Client& client, const uabi::Hello& hello) {
   if (!process) {
     return std::unexpected(process.error());
   }
+  if (fabric_->take_slots_changed()) {
+    publish();  // peers find the process by its QPNs
+  }
   client.process = *process;
   client.counter_memory = std::move(*memory);
   client.counters = *counters;

@@ -133,7 +133,7 @@ std::string functions_json(const fabric::TablesView& view, const node::SharedPor
           {"counters", counters_json_of(mux.counters(), number)}
       };
       if (number != sriov::kPhysicalFunction) {
-        entry["most_programs"] = fabric::kSlotsPerFunction;
+        entry["most_programs"] = fabric::kMostProgramsOfFunction;
         add_virtual(entry, view, shared, physical, port);
       }
       functions.push_back(std::move(entry));

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "daemon/function_report.h"
-#include "fabric/virtual_ports.h"
 #include "verbs/mtu.h"
 #include "wire/address_text.h"
 
@@ -41,7 +41,8 @@ using nlohmann::json;
   };
 }
 
-[[nodiscard]] json port_json(const fabric::TablesView& view, fabric::PortIndex index) {
+[[nodiscard]] json port_json(const fabric::TablesView& view, fabric::PortIndex index,
+                             const StatusReport& report) {
   const fabric::PortRecord& port = view.port(index);
   json entry = name_json(view, index);
   entry["kind"] = port.is_switch_port() ? "switch" : "host";
@@ -58,8 +59,10 @@ using nlohmann::json;
   if (const auto gids = view.gids(port); !gids.empty()) {
     entry["gid"] = wire::address_text(gids.front().octets());
   }
-  if (const fabric::PortIndex physical = fabric::physical_port(view, index); physical != index) {
-    entry["function_of"] = fabric::port_name(view, physical);
+  if (std::ranges::find(report.unassigned_functions, index) != report.unassigned_functions.end()) {
+    entry["function_of"] = json{};
+  } else if (report.shared_ports != nullptr && report.shared_ports->function_at(index)) {
+    entry["function_of"] = fabric::port_name(view, report.shared_ports->physical_of(index));
   }
   entry["peer"] = port.peer == fabric::kNoPort ? json{} : name_json(view, port.peer);
   return entry;
@@ -83,7 +86,7 @@ std::string status_json(const fabric::TablesView& view, const StatusReport& repo
     if (view.node(view.ports()[i].node).is_removed()) {
       continue;
     }
-    json entry = port_json(view, fabric::PortIndex{i});
+    json entry = port_json(view, fabric::PortIndex{i}, report);
     if (counters != nullptr) {
       entry["counters"] = counters_json(counters->ports.at(i));
     }

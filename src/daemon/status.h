@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cm/rdma/types.h"
 #include "daemon/offences.h"
@@ -46,7 +47,8 @@ struct StatusReport {
   std::span<const ConnectionStatus> connections;
   std::span<const ManagerStatus> managers;
   std::span<const Offence> offences;
-  const node::SharedPorts* shared_ports{};  // with virtual functions
+  const node::SharedPorts* shared_ports{};                // with virtual functions
+  std::vector<fabric::PortIndex> unassigned_functions{};  // which share none yet
   const fabric::CounterSum* counters{};
 };
 

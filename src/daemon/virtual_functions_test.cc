@@ -168,15 +168,15 @@ TEST(LiveVirtualFunctions, MoveToAnotherHostWithTheirPrograms) {
   EXPECT_EQ(h2.wait().status, hca::WcStatus::Success);
 }
 
-TEST(LiveVirtualFunctions, KeepTheirNumberWhileProgramsRun) {
+TEST(LiveVirtualFunctions, KeepTheirQpnsWhileProgramsRun) {
   LiveFabric fabric{*fabric::generate_star(3)};
   ASSERT_EQ(change(fabric, "add vf v1 of=h1"), "");
   ASSERT_EQ(change(fabric, "add vf w1 of=h3"), "");
   {
     const Program v1{fabric.on("v1")};
-    EXPECT_THAT(change(fabric, "move vf v1 of=h3"), ::testing::HasSubstr("needs the number"));
+    EXPECT_THAT(change(fabric, "move vf v1 of=h3"), ::testing::HasSubstr("the numbers of its QPs"));
   }
-  EXPECT_EQ(change(fabric, "move vf v1 of=h3"), "");  // by another number
+  EXPECT_EQ(change(fabric, "move vf v1 of=h3"), "");  // by other slots
   Program v1{fabric.on("v1")};
   Program w1{fabric.on("w1")};
   ASSERT_TRUE(becomes_active(v1));

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/assert.h"
+#include "base/process_slot.h"
 #include "fabric/tables_image.h"
 #include "verbs/mtu.h"
 
@@ -87,7 +88,8 @@ class TablesValidator {
            take(SectionId::GidOrder, view_.gid_order_) && take(SectionId::PKeys, view_.pkeys_) &&
            take(SectionId::LidOwners, view_.lid_owners_) && take(SectionId::Names, view_.names_) &&
            take(SectionId::Forwarding, view_.forwarding_) &&
-           take(SectionId::Multicast, view_.multicast_) && take(SectionId::Faults, view_.faults_);
+           take(SectionId::Multicast, view_.multicast_) && take(SectionId::Faults, view_.faults_) &&
+           take(SectionId::SlotLoans, view_.slot_loans_);
   }
 
   bool check_records() {
@@ -104,6 +106,8 @@ class TablesValidator {
            std::ranges::all_of(view_.gid_owners_, [&](auto port) { return is_port(port); }) &&
            std::ranges::all_of(view_.gid_order_,
                                [&](auto at) { return at < view_.gids_.size(); }) &&
+           std::ranges::all_of(view_.slot_loans_,
+                               [&](const auto& loan) { return is_active(loan); }) &&
            are_ports_numbered();
   }
 
@@ -155,6 +159,11 @@ class TablesValidator {
            fault.parts_per_million <= FaultDescription::kAlways && fault.slot < kMaxFaultRules &&
            fault.hold_ns >= 0 && fault.hold() <= FaultDescription::kLongestHold &&
            is_port_or_none(fault.egress);
+  }
+
+  [[nodiscard]] bool is_active(const SlotLoanRecord& loan) const {
+    return loan.lender.value() < view_.nodes_.size() && is_port(loan.borrower) &&
+           loan.first_slot % kSlotsPerLoan == 0 && loan.first_slot < kSlotCount;
   }
 
   /// Checks that ports, HCAs and nodes agree on their owners, and that cables have two ends. This
@@ -295,6 +304,12 @@ PortIndex TablesView::owner_of(const Gid& gid) const {
   }
   const std::uint32_t last = *std::prev(end);
   return gids_[last] == gid ? gid_owners_[last] : kNoPort;
+}
+
+PortIndex TablesView::borrower_of(NodeIndex lender, std::uint32_t slot) const {
+  const std::pair wanted{lender, slot - slot % kSlotsPerLoan};
+  const auto loan = std::ranges::lower_bound(slot_loans_, wanted, {}, &loan_key);
+  return loan != slot_loans_.end() && loan_key(*loan) == wanted ? loan->borrower : kNoPort;
 }
 
 PortNumber TablesView::forward(const NodeRecord& node, Lid dlid) const {

@@ -151,6 +151,18 @@ struct FaultRecord {
   bool operator==(const FaultRecord&) const = default;
 };
 
+/// Policy: process slots that are lent at a time.
+inline constexpr std::uint32_t kSlotsPerLoan = 4;
+
+/// Process slots of a host, kSlotsPerLoan from `first_slot` on, that a virtual function of one of
+/// its ports has borrowed (fabric/virtual_ports.h).
+struct SlotLoanRecord {
+  NodeIndex lender;
+  std::uint32_t first_slot{};
+  PortIndex borrower{kNoPort};
+  bool operator==(const SlotLoanRecord&) const = default;
+};
+
 /// Policy: most rules of a fabric, and most records of all its rules.
 inline constexpr std::uint32_t kMaxFaultRules = 256;
 inline constexpr std::size_t kMaxFaultRecords = 16'384;
@@ -169,6 +181,8 @@ class TablesView {
   [[nodiscard]] std::span<const HcaRecord> hcas() const { return hcas_; }
   [[nodiscard]] std::span<const PortRecord> ports() const { return ports_; }
   [[nodiscard]] std::span<const FaultRecord> faults() const { return faults_; }
+  /// By lender and slot.
+  [[nodiscard]] std::span<const SlotLoanRecord> slot_loans() const { return slot_loans_; }
 
   /// `index` must be valid (asserted). Indices in records, like `peer`, are valid unless they have
   /// the kNo... value.
@@ -194,6 +208,9 @@ class TablesView {
   [[nodiscard]] PortIndex owner_of(Lid lid) const;
   /// The port whose GID table contains `gid`, or kNoPort. Binary search.
   [[nodiscard]] PortIndex owner_of(const Gid& gid) const;
+  /// The port of the virtual function that has borrowed a process slot of a host; kNoPort if the
+  /// host has it. Binary search.
+  [[nodiscard]] PortIndex borrower_of(NodeIndex lender, std::uint32_t slot) const;
 
   /// An entry of a switch's linear forwarding table; kNoRoute above LinearFDBTop.
   [[nodiscard]] PortNumber forward(const NodeRecord& node, Lid dlid) const;
@@ -224,6 +241,7 @@ class TablesView {
   std::span<const std::uint8_t> forwarding_;
   std::span<const std::uint8_t> multicast_;
   std::span<const FaultRecord> faults_;
+  std::span<const SlotLoanRecord> slot_loans_;
 };
 
 /// LIDs per block of a linear forwarding table (IBTA vol 1 §14.2.5.10).
@@ -315,6 +333,11 @@ class TablesBuilder {
   /// Replaces all fault rules: at most kMaxFaultRecords, none of kind Down.
   void set_faults(std::vector<FaultRecord> faults);
   [[nodiscard]] std::span<const FaultRecord> faults() const { return faults_; }
+  /// A virtual function borrows kSlotsPerLoan process slots of its port's host, which nobody has.
+  void lend_slots(const SlotLoanRecord& loan);
+  /// They are the host's again.
+  void take_back_slots(NodeIndex lender, std::uint32_t first_slot);
+  [[nodiscard]] std::span<const SlotLoanRecord> slot_loans() const { return slot_loans_; }
   /// Increases with each change of a port.
   [[nodiscard]] std::uint64_t port_changes() const { return port_changes_; }
   /// Increases with each change of the fault rules.
@@ -346,6 +369,7 @@ class TablesBuilder {
   std::vector<std::uint32_t> forwarding_top_;          // by node
   std::vector<std::vector<std::uint8_t>> multicast_;   // by node
   std::vector<FaultRecord> faults_;
+  std::vector<SlotLoanRecord> slot_loans_;  // by lender and slot
   std::uint64_t fault_changes_{};
   std::uint64_t port_changes_{};
 };

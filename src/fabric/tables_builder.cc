@@ -439,6 +439,21 @@ void TablesBuilder::set_faults(std::vector<FaultRecord> faults) {
   ++fault_changes_;
 }
 
+void TablesBuilder::lend_slots(const SlotLoanRecord& loan) {
+  const auto at = std::ranges::lower_bound(slot_loans_, loan_key(loan), {}, &loan_key);
+  WEFT_ASSERT(loan.first_slot % kSlotsPerLoan == 0, "slots are lent in blocks");
+  WEFT_ASSERT(at == slot_loans_.end() || loan_key(*at) != loan_key(loan),
+              "a slot is lent to one at a time");
+  slot_loans_.insert(at, loan);
+}
+
+void TablesBuilder::take_back_slots(NodeIndex lender, std::uint32_t first_slot) {
+  const std::pair wanted{lender, first_slot};
+  const auto at = std::ranges::lower_bound(slot_loans_, wanted, {}, &loan_key);
+  WEFT_ASSERT(at != slot_loans_.end() && loan_key(*at) == wanted, "the slots are lent");
+  slot_loans_.erase(at);
+}
+
 std::vector<std::byte> TablesBuilder::build(std::uint64_t generation) const {
   std::vector<NodeRecord> nodes = nodes_;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -480,6 +495,7 @@ std::vector<std::byte> TablesBuilder::build(std::uint64_t generation) const {
   image.section<std::uint8_t>(SectionId::Forwarding, forwarding);
   image.section<std::uint8_t>(SectionId::Multicast, multicast);
   image.section<FaultRecord>(SectionId::Faults, faults_);
+  image.section<SlotLoanRecord>(SectionId::SlotLoans, slot_loans_);
   return image.finish(generation, subnet_prefix_);
 }
 

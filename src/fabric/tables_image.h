@@ -7,13 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "fabric/tables.h"
 
 namespace weft::fabric {
 
 inline constexpr std::uint64_t kImageMagic = 0x3142'4146'5446'4557;  // "WEFTFAB1"
-inline constexpr std::uint32_t kImageVersion = 2;
+inline constexpr std::uint32_t kImageVersion = 3;
 inline constexpr std::uint32_t kFirstMlid = 0xC000;
 
 /// The sections of an image, in the order of ImageHeader::sections.
@@ -30,8 +31,14 @@ enum class SectionId : std::uint8_t {
   Forwarding,
   Multicast,
   Faults,
+  SlotLoans,
 };
-inline constexpr std::size_t kSectionCount = 12;
+inline constexpr std::size_t kSectionCount = 13;
+
+/// The order of SectionId::SlotLoans.
+[[nodiscard]] constexpr std::pair<NodeIndex, std::uint32_t> loan_key(const SlotLoanRecord& loan) {
+  return {loan.lender, loan.first_slot};
+}
 
 /// Place of a section's records.
 struct Section {
@@ -56,6 +63,7 @@ static_assert(std::has_unique_object_representations_v<NodeRecord>);
 static_assert(std::has_unique_object_representations_v<HcaRecord>);
 static_assert(std::has_unique_object_representations_v<PortRecord>);
 static_assert(std::has_unique_object_representations_v<FaultRecord>);
+static_assert(std::has_unique_object_representations_v<SlotLoanRecord>);
 static_assert(sizeof(PortRecord) == 64 && sizeof(NodeRecord) == 64 && sizeof(HcaRecord) == 40);
 
 }  // namespace weft::fabric

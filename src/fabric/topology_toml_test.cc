@@ -95,8 +95,8 @@ name = "h2"
   EXPECT_THAT(read_topology(with("[\"web\"]", "1"))->hosts[0].hcas[1].functions,
               ElementsAre(named("h1v2")));
   EXPECT_THAT(show(*topology), HasSubstr("virtual functions h1v1 h1v2\n"));
-  EXPECT_THAT(reason_of(with("32", "0")), HasSubstr("lab.toml:5: "));
-  EXPECT_THAT(reason_of(with("30", "2")), HasSubstr("at most 31"));
+  EXPECT_THAT(reason_of(with("248", "0")), HasSubstr("lab.toml:5: "));
+  EXPECT_THAT(reason_of(with("240", "8")), HasSubstr("at most 247"));
   EXPECT_THAT(reason_of(with("[1]", "0")), HasSubstr("'vfs' is a number"));
   const auto given = read_topology(
       with("[\"web\", { name = \"store\", pkeys = [0x8005], mads = 9, groups = 2 }]", "0"));

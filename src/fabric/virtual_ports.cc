@@ -28,11 +28,12 @@ PortIndex physical_port(const TablesView& view, PortIndex port) {
 
 PortIndex port_of_qp(const TablesView& view, Lid lid, Qpn qpn) {
   const PortIndex owner = view.owner_of(lid);
-  if (owner == kNoPort || view.port(owner).gid_count <= 1) {
+  if (owner == kNoPort || view.slot_loans().empty()) {
     return owner;
   }
-  const PortIndex port = port_of_function(view, owner, function_of_slot(slot_of(qpn)));
-  return port == kNoPort ? owner : port;
+  const PortIndex port = view.borrower_of(view.port(owner).node, slot_of(qpn));
+  const bool is_at_this_port = port != kNoPort && view.port(port).lid == view.port(owner).lid;
+  return is_at_this_port ? port : owner;
 }
 
 PortIndex port_of_node(const TablesView& view, NodeIndex node, Lid lid) {

@@ -5,8 +5,9 @@
 // table has the function's GID, too, at the index that is the function's number (IBTA vol 1
 // §14.2.5.5), and that is how the two find each other.
 //
-// Functions of a port share its QPNs: each has a block of process slots, counted from the top
-// (policy). So LID and QPN say whose a packet is, as without functions.
+// Functions of a port share its QPNs: each borrows process slots of the port's host, a few at a
+// time, and the tables say which (TablesBuilder::lend_slots). So LID and QPN say whose a packet is,
+// as without functions.
 
 #include <cstdint>
 #include <vector>
@@ -18,23 +19,16 @@
 
 namespace weft::fabric {
 
-/// Policy: process slots of a function, and functions of a port beside the physical one, for which
-/// GUIDInfo of an HCA has room.
-inline constexpr std::uint32_t kSlotsPerFunction = 32;
-inline constexpr std::uint32_t kMostVirtualFunctions = 31;
-
-/// The first slot of virtual function 1, 2, ...
-[[nodiscard]] constexpr std::uint32_t first_slot_of_function(std::uint32_t function) {
-  return kSlotCount - function * kSlotsPerFunction;
-}
-static_assert(first_slot_of_function(kMostVirtualFunctions) > 1, "the physical one has slots left");
+/// Policy: process slots that a host has for itself whatever its functions borrow.
+inline constexpr std::uint32_t kSlotsOfPhysical = 32;
+/// Functions of a port beside the physical one. GUIDInfo has room for 254 (GUIDCap has eight bits,
+/// IBTA vol 1 §14.2.5.6), and each function must be able to borrow some slots; policy.
+inline constexpr std::uint32_t kMostVirtualFunctions = 247;
+/// Policy: programs of a function at a time.
+inline constexpr std::uint32_t kMostProgramsOfFunction = 32;
+static_assert(kSlotsOfPhysical + kMostVirtualFunctions * kSlotsPerLoan <= kSlotCount,
+              "all functions can have programs at once");
 static_assert(kMaxFunctionsPerHost == kMostVirtualFunctions, "files say no more than there can be");
-
-/// The function to which a slot may be lent: 0, the physical one, or a virtual one.
-[[nodiscard]] constexpr std::uint32_t function_of_slot(std::uint32_t slot) {
-  const std::uint32_t function = (kSlotCount - 1 - slot) / kSlotsPerFunction + 1;
-  return function <= kMostVirtualFunctions ? function : 0;
-}
 
 /// Where packets of an HCA port enter the fabric: the port itself, or its physical port.
 [[nodiscard]] PortIndex physical_port(const TablesView& view, PortIndex port);

@@ -27,34 +27,26 @@ class VirtualPorts : public ::testing::Test {
     }
     fabric.publish();
     std::vector<Gid> gids{fabric.builder.gids(port("h1")).front()};
+    std::uint32_t slot = kFirstSlot;
     for (const std::string& name : {"v1", "v2"}) {
       const Gid own{kDefaultGidPrefix, fabric.builder.port(port(name)).guid};
       fabric.builder.set_lid(port(name), fabric.lid("h1"), 0);
       fabric.builder.set_state(port(name), PortState::Active);
       fabric.builder.set_gids(port(name), std::vector{own});
       gids.push_back(own);
+      fabric.builder.lend_slots(
+          {.lender = fabric.node("h1"), .first_slot = slot, .borrower = port(name)});
+      slot += kSlotsPerLoan;
     }
     fabric.builder.set_gids(port("h1"), gids);
     fabric.publish();
   }
   [[nodiscard]] PortIndex port(std::string_view node) const { return fabric.port(node, 1); }
-  [[nodiscard]] static Qpn qpn_of_function(std::uint32_t function) {
-    return first_qpn_of(first_slot_of_function(function));
-  }
+  static constexpr std::uint32_t kFirstSlot = 512;
+  [[nodiscard]] static Qpn qpn_of_slot(std::uint32_t slot) { return first_qpn_of(slot); }
 
   RunningFabric fabric{*generate_star(2)};
 };
-
-TEST(FunctionSlots, AreBlocksFromTheTopDown) {
-  EXPECT_EQ(function_of_slot(kSlotCount - 1), 1U);
-  for (std::uint32_t function = 1; function <= kMostVirtualFunctions; ++function) {
-    const std::uint32_t first = first_slot_of_function(function);
-    EXPECT_EQ(function_of_slot(first), function);
-    EXPECT_EQ(function_of_slot(first + kSlotsPerFunction - 1), function);
-  }
-  EXPECT_EQ(function_of_slot(first_slot_of_function(kMostVirtualFunctions) - 1), 0U);
-  EXPECT_EQ(function_of_slot(1), 0U);
-}
 
 TEST_F(VirtualPorts, EnterTheFabricAtTheirPhysicalPort) {
   const TablesView view = fabric.view();
@@ -66,17 +58,36 @@ TEST_F(VirtualPorts, EnterTheFabricAtTheirPhysicalPort) {
   EXPECT_THAT(functions_of(view, port("h2")), ElementsAre());
 }
 
-TEST_F(VirtualPorts, OwnTheQpnsOfTheirNumber) {
+TEST_F(VirtualPorts, OwnTheQpnsOfTheSlotsThatTheyHaveBorrowed) {
+  fabric.builder.lend_slots(
+      {.lender = fabric.node("h1"), .first_slot = 40, .borrower = port("v1")});  // one more
+  fabric.publish();
   const TablesView view = fabric.view();
   const Lid lid = fabric.lid("h1");
   EXPECT_EQ(view.owner_of(lid), port("h1"));
-  EXPECT_EQ(port_of_qp(view, lid, qpn_of_function(1)), port("v1"));
-  EXPECT_EQ(port_of_qp(view, lid, qpn_of_function(2)), port("v2"));
-  EXPECT_EQ(port_of_qp(view, lid, qpn_of_function(3)), port("h1"));  // nobody's: not lent
-  EXPECT_EQ(port_of_qp(view, lid, first_qpn_of(1)), port("h1"));
+  for (std::uint32_t i = 0; i < kSlotsPerLoan; ++i) {
+    EXPECT_EQ(port_of_qp(view, lid, qpn_of_slot(kFirstSlot + i)), port("v1")) << i;
+    EXPECT_EQ(port_of_qp(view, lid, qpn_of_slot(kFirstSlot + kSlotsPerLoan + i)), port("v2")) << i;
+    EXPECT_EQ(port_of_qp(view, lid, qpn_of_slot(40 + i)), port("v1")) << i;
+  }
+  for (const std::uint32_t slot : {0U, 1U, 39U, 44U, kFirstSlot - 1, kFirstSlot + 8}) {
+    EXPECT_EQ(port_of_qp(view, lid, qpn_of_slot(slot)), port("h1")) << slot;  // not lent
+  }
   EXPECT_EQ(port_of_qp(view, lid, Qpn{1}), port("h1"));
-  EXPECT_EQ(port_of_qp(view, fabric.lid("h2"), qpn_of_function(1)), port("h2"));
-  EXPECT_EQ(port_of_qp(view, Lid{0xBFFF}, qpn_of_function(1)), kNoPort);
+  EXPECT_EQ(port_of_qp(view, fabric.lid("h2"), qpn_of_slot(kFirstSlot)), port("h2"));
+  EXPECT_EQ(port_of_qp(view, Lid{0xBFFF}, qpn_of_slot(kFirstSlot)), kNoPort);
+}
+
+TEST_F(VirtualPorts, OwnNoQpnOnceTheSlotsAreGivenBackOrTheirLidIsAnother) {
+  fabric.builder.take_back_slots(fabric.node("h1"), kFirstSlot);
+  fabric.builder.set_lid(port("v2"), fabric.lid("h2"), 0);  // it has moved to h2
+  fabric.publish();
+  const TablesView view = fabric.view();
+  for (const std::uint32_t slot : {kFirstSlot, kFirstSlot + kSlotsPerLoan}) {
+    EXPECT_EQ(port_of_qp(view, fabric.lid("h1"), qpn_of_slot(slot)), port("h1")) << slot;
+  }
+  EXPECT_EQ(view.borrower_of(fabric.node("h1"), kFirstSlot), kNoPort);
+  EXPECT_EQ(view.borrower_of(fabric.node("h1"), kFirstSlot + kSlotsPerLoan), port("v2"));
 }
 
 TEST_F(VirtualPorts, AreFoundByNodeAmongThoseWithTheirLid) {
@@ -102,7 +113,7 @@ TEST_F(VirtualPorts, AGidOfAnotherPortWithACableIsNoFunction) {
   fabric.builder.set_gids(port("h1"), std::vector{own, foreign});
   fabric.publish();
   EXPECT_THAT(functions_of(fabric.view(), port("h1")), ElementsAre());
-  EXPECT_EQ(port_of_qp(fabric.view(), fabric.lid("h1"), qpn_of_function(1)), port("h1"));
+  EXPECT_EQ(port_of_node(fabric.view(), fabric.node("h2"), fabric.lid("h1")), kNoPort);
 }
 
 }  // namespace

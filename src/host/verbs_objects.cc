@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "base/process_slot.h"
-#include "fabric/virtual_ports.h"
+#include "fabric/tables.h"
 #include "host/quiesce_guard.h"
 #include "sriov/data_qp_rules.h"
 
@@ -35,16 +34,17 @@ namespace {
                     alternate.value(), primary.value());
 }
 
-/// The function whose port this process has: QPs of virtual ones have less.
-[[nodiscard]] sriov::FunctionId function_of(const FabricMap& map,
-                                            const uabi::ProcessAddress& self) {
-  const bool is_virtual = map.ask([&](const fabric::TablesView& view) {
+/// The rules are the same for each virtual one.
+constexpr sriov::FunctionId kSomeFunction{1};
+
+/// Whether this process has the port of a virtual function, whose QPs have less. Its slot says so:
+/// only such a host borrows slots, whatever state its port is in.
+[[nodiscard]] bool is_of_function(const FabricMap& map, const uabi::ProcessAddress& self) {
+  return map.ask([&](const fabric::TablesView& view) {
     const fabric::PortIndex port = view.node(fabric::NodeIndex{self.node}).first_port;
-    return fabric::physical_port(view, port) != port;
+    return std::ranges::find(view.slot_loans(), port, &fabric::SlotLoanRecord::borrower) !=
+           view.slot_loans().end();
   });
-  return is_virtual
-             ? sriov::FunctionId{static_cast<std::uint16_t>(fabric::function_of_slot(self.slot))}
-             : sriov::kPhysicalFunction;
 }
 
 }  // namespace
@@ -133,7 +133,8 @@ Result<void> VerbsObjects::modify_qp(hca::Qp& qp, const hca::QpAttributes& attri
     return checked;
   }
   if (mask.has(hca::QpAttribute::QKey)) {
-    const sriov::FunctionId function = function_of(parts_.map, parts_.daemon.self());
+    const sriov::FunctionId function =
+        is_of_function(parts_.map, parts_.daemon.self()) ? kSomeFunction : sriov::kPhysicalFunction;
     if (auto allowed = sriov::check_data_qkey(function, attributes.qkey); !allowed) {
       return allowed;
     }

@@ -238,7 +238,7 @@ Result<ProcessId> Fabric::attach(std::string_view host, Instant now) {
                 host, topology_.hosts.front().name, topology_.hosts.back().name);
   }
   const fabric::NodeIndex node = *found;
-  const auto slot = slots_[node].take(now);
+  const auto slot = take_slot(node, now);
   if (!slot) {
     return std::unexpected(slot.error());
   }

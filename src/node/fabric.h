@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/identifiers.h"
@@ -111,7 +112,11 @@ class Fabric {
   [[nodiscard]] std::vector<std::byte> next_tables() { return builder_.build(++generation_); }
   [[nodiscard]] std::uint64_t generation() const { return generation_; }
 
+  /// The caller must publish the tables, before the process hears of them, if
+  /// take_slots_changed() says so.
   [[nodiscard]] Result<ProcessId> attach(std::string_view host, Instant now);
+  /// True if virtual functions have other process slots than at the last call.
+  [[nodiscard]] bool take_slots_changed() { return std::exchange(slots_changed_, false); }
   [[nodiscard]] DetachResult detach(ProcessId process, Instant now);
   [[nodiscard]] bool has(ProcessId process) const { return processes_.contains(process); }
 
@@ -147,9 +152,13 @@ class Fabric {
   /// Tables indexed by port are allocated with this reserve.
   static constexpr std::uint32_t kReservedPorts = 65'536;
 
-  /// Adds or removes a host or switch; new cables get the attributes of the initial ones. The
-  /// caller must publish the tables, and then detach the processes of a removed host.
+  /// Adds or removes a host or switch, or changes a virtual function; new cables get the attributes
+  /// of the initial ones. The caller must publish the tables, and then detach the processes of a
+  /// removed host.
   [[nodiscard]] Result<void> change_node(const NodeChange& change, Instant now);
+
+  /// The ports of virtual functions that have been given none of a host's.
+  [[nodiscard]] std::vector<fabric::PortIndex> unassigned_functions() const;
 
   /// Adds or removes a capture on a port (reference counted).
   void tap(fabric::PortIndex port);
@@ -188,15 +197,39 @@ class Fabric {
                                       fabric::FunctionDescription& wanted) const;
   [[nodiscard]] Result<fabric::PortIndex> find_physical(std::string_view name) const;
   [[nodiscard]] Result<fabric::PortIndex> find_function(std::string_view name) const;
+  struct FunctionPlace {
+    SharedPorts::Function to;
+    std::uint32_t first_slot{};  // lent by the port's host
+    fabric::FunctionDescription wanted;
+  };
+  [[nodiscard]] Result<FunctionPlace> find_place(const NodeChange& change, Instant now);
+  [[nodiscard]] Result<fabric::PortIndex> add_function_host(const std::string& name, Instant now);
+  [[nodiscard]] Result<void> take_place(fabric::PortIndex port, const FunctionPlace& place,
+                                        Instant now);
   [[nodiscard]] Result<void> set_function(const NodeChange& change);
   [[nodiscard]] Result<void> move_function(const NodeChange& change, Instant now);
   [[nodiscard]] Result<fabric::FunctionDescription> describe_at(fabric::PortIndex port,
                                                                 fabric::PortIndex physical,
                                                                 std::string_view port_name) const;
-  [[nodiscard]] std::uint32_t lend_number(fabric::PortIndex port, fabric::PortIndex physical,
-                                          Instant now);
+  void make_room_for(fabric::PortIndex physical, std::uint32_t number, Instant now);
+  [[nodiscard]] std::uint32_t find_number(fabric::PortIndex physical, std::uint32_t preferred,
+                                          Instant now) const;
   [[nodiscard]] Result<void> check_removal(fabric::NodeIndex node, bool is_forced) const;
   void remove_function_of(fabric::NodeIndex node, Instant now);
+  // function_assignment.cc
+  [[nodiscard]] FunctionChange* find_unassigned(std::string_view name);
+  [[nodiscard]] Result<void> check_assigned(fabric::PortIndex port) const;
+  [[nodiscard]] Result<void> assign_function(const NodeChange& change, Instant now);
+  [[nodiscard]] Result<void> unassign_function(const NodeChange& change, Instant now);
+  // function_slots.cc
+  [[nodiscard]] Result<std::uint32_t> take_slot(fabric::NodeIndex node, Instant now);
+  [[nodiscard]] std::optional<std::uint32_t> lend_slots(fabric::NodeIndex lender, Instant now);
+  [[nodiscard]] bool reclaim_slots(fabric::NodeIndex lender, Instant now);
+  void hand_over_slots(fabric::NodeIndex lender, std::uint32_t first, fabric::PortIndex function);
+  void take_back_slots(fabric::NodeIndex lender, fabric::PortIndex function, Instant now);
+  [[nodiscard]] std::optional<std::vector<std::uint32_t>> lend_slots_to(fabric::NodeIndex lender,
+                                                                        fabric::PortIndex function,
+                                                                        Instant now);
   void disconnect(fabric::NodeIndex node, Instant now);
   [[nodiscard]] Result<fabric::EndPoint> find_free_port(std::string_view name) const;
   [[nodiscard]] Result<std::vector<fabric::LinkDescription>> links_of(
@@ -216,6 +249,8 @@ class Fabric {
   std::vector<Manager> managers_;  // one per connected part of the fabric
   std::uint64_t generation_{};
   std::map<fabric::NodeIndex, ProcessSlots> slots_;
+  bool slots_changed_{};
+  std::map<fabric::PortIndex, FunctionChange> unassigned_;  // functions without a port
   std::map<ProcessId, std::set<ProcessId>> processes_;  // each with the processes it has lanes to
   std::map<Lid, std::map<Membership, std::uint32_t>> groups_;  // with the number of attached QPs
   std::map<fabric::PortIndex, std::uint32_t> taps_;

@@ -58,14 +58,21 @@ std::vector<HostAddresses> Fabric::host_addresses() const {
 }
 
 Result<void> Fabric::change_node(const NodeChange& change, Instant now) {
-  if (change.action == NodeChange::Action::Set) {
-    return set_function(change);
+  using enum NodeChange::Action;
+  switch (change.action) {
+    case Set:
+      return set_function(change);
+    case Move:
+      return move_function(change, now);
+    case Assign:
+      return assign_function(change, now);
+    case Unassign:
+      return unassign_function(change, now);
+    case Add:
+    case Remove:
+      break;
   }
-  if (change.action == NodeChange::Action::Move) {
-    return move_function(change, now);
-  }
-  auto changed =
-      change.action == NodeChange::Action::Add ? add_node(change, now) : remove_node(change, now);
+  auto changed = change.action == Add ? add_node(change, now) : remove_node(change, now);
   if (!changed || !has_subnet_manager_) {
     return changed;
   }
@@ -157,7 +164,7 @@ Result<void> Fabric::add_node(const NodeChange& change, Instant now) {
   if (auto named = check_new_name(change); !named) {
     return named;
   }
-  if (!change.of.empty()) {
+  if (change.is_function) {
     return add_function(change, now);
   }
   const bool is_switch = change.kind == NodeKind::Switch;

@@ -95,10 +95,12 @@ namespace {
   }
   const std::string_view key = word.substr(0, equals);
   const std::string_view value = word.substr(equals + 1);
-  if (change.action == NodeChange::Action::Remove || value.empty()) {
+  if (change.action == NodeChange::Action::Remove ||
+      change.action == NodeChange::Action::Unassign || value.empty()) {
     return false;
   }
-  const bool is_move = change.action == NodeChange::Action::Move;
+  const bool is_move =
+      change.action == NodeChange::Action::Move || change.action == NodeChange::Action::Assign;
   if (is_virtual && !is_move && read_quota(key, value, change.function)) {
     return true;
   }
@@ -134,12 +136,12 @@ namespace {
 /// Checks counts against the limits of the node's kind.
 [[nodiscard]] Result<void> check(const NodeChange& change, bool is_virtual) {
   if (is_virtual || !change.of.empty()) {
-    const bool is_whole = is_virtual && !change.of.empty() && change.links.empty() &&
-                          change.ports == 1 && change.hcas == 1;
+    const bool is_whole =
+        is_virtual && change.links.empty() && change.ports == 1 && change.hcas == 1;
     return is_whole ? Result<void>{}
                     : fail(ErrorCode::InvalidArgument,
-                           "a virtual function has one port, of=h1:1 says whose it shares, and no "
-                           "cable: add vf v1 of=h1:1");
+                           "a virtual function has one port, of=h1:1 says whose it shares, if any "
+                           "yet, and no cable: add vf v1 of=h1:1");
   }
   const bool is_switch = change.kind == fabric::NodeKind::Switch;
   const std::uint32_t most = is_switch ? fabric::kMaxPortsPerSwitch : fabric::kMaxPortsPerHca;
@@ -160,6 +162,21 @@ namespace {
   return {};
 }
 
+/// What changes a virtual function, by the word that asks for it.
+[[nodiscard]] std::optional<NodeChange::Action> action_on_function(std::string_view word) {
+  using enum NodeChange::Action;
+  if (word == "set") {
+    return Set;
+  }
+  if (word == "move") {
+    return Move;
+  }
+  if (word == "assign") {
+    return Assign;
+  }
+  return word == "unassign" ? std::optional{Unassign} : std::nullopt;
+}
+
 }  // namespace
 
 Result<NodeChange> read_node_change(std::string_view text) {
@@ -169,8 +186,8 @@ Result<NodeChange> read_node_change(std::string_view text) {
   const std::string_view action = next_word(rest);
   if (action == "remove") {
     change.action = NodeChange::Action::Remove;
-  } else if (action == "set" || action == "move") {
-    change.action = action == "set" ? NodeChange::Action::Set : NodeChange::Action::Move;
+  } else if (const auto about_function = action_on_function(action)) {
+    change.action = *about_function;
     is_virtual = true;
     if (next_word(rest) != "vf") {
       return refuse(text);
@@ -192,13 +209,17 @@ Result<NodeChange> read_node_change(std::string_view text) {
   }
   for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
     if (!read_word(word, is_virtual, change)) {
-      const bool has_quotas = is_virtual && change.action != NodeChange::Action::Move;
+      const bool has_quotas = is_virtual && (change.action == NodeChange::Action::Add ||
+                                             change.action == NodeChange::Action::Set);
       return has_quotas && is_quota(word) ? refuse_quota(word) : refuse(text);
     }
   }
-  if (change.action == NodeChange::Action::Move && change.of.empty()) {
+  const bool needs_port =
+      change.action == NodeChange::Action::Move || change.action == NodeChange::Action::Assign;
+  if (needs_port && change.of.empty()) {
     return refuse(text);
   }
+  change.is_function = is_virtual;
   if (change.action == NodeChange::Action::Add) {
     if (auto checked = check(change, is_virtual); !checked) {
       return std::unexpected(checked.error());

@@ -31,13 +31,15 @@ struct FunctionChange {
 
 /// A parsed request.
 struct NodeChange {
-  enum class Action : std::uint8_t { Add, Remove, Set, Move };
+  enum class Action : std::uint8_t { Add, Remove, Set, Move, Assign, Unassign };
 
   Action action{Action::Add};
   std::string name;
   bool is_forced{};  // Remove: even if programs on the host have devices open
 
-  // Add and Move, of a virtual function: the port that it is to share, as h1, h1:1 or h1/weft1:2
+  bool is_function{};  // it is about a virtual function; not known of Remove
+  // Add, Move and Assign, of a virtual function: the port that it is to share, as h1, h1:1 or
+  // h1/weft1:2; of Add empty: none yet
   std::string of{};
 
   // Add:
@@ -53,8 +55,8 @@ struct NodeChange {
 
 inline constexpr std::string_view kNodeChangeGrammar =
     "add host NAME link=PORT... [hcas=N] [ports=N], add switch NAME ports=N link=PORT..., "
-    "add vf NAME of=PORT [QUOTA]..., set vf NAME QUOTA..., move vf NAME of=PORT or remove NAME "
-    "[force], where a QUOTA is "
+    "add vf NAME [of=PORT] [QUOTA]..., set vf NAME QUOTA..., assign vf NAME of=PORT, unassign vf "
+    "NAME, move vf NAME of=PORT or remove NAME [force], where a QUOTA is "
     "pkeys=ENTRY,..., mads=N or groups=N (0: no limit), and an ENTRY of the port's P_Key table is "
     "an "
     "index or a key as 0x8005";

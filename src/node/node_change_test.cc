@@ -70,6 +70,27 @@ TEST(NodeChange, ReadsWhereAVirtualFunctionMoves) {
   }
 }
 
+TEST(NodeChange, ReadsWhetherAVirtualFunctionHasAPort) {
+  const auto made = read_node_change("add vf v1 mads=3");
+  ASSERT_TRUE(made) << made.error().reason;
+  EXPECT_TRUE(made->is_function);
+  EXPECT_EQ(made->of, "");
+  const auto assigned = read_node_change("assign vf v1 of=h1:1");
+  ASSERT_TRUE(assigned) << assigned.error().reason;
+  EXPECT_EQ(assigned->action, NodeChange::Action::Assign);
+  EXPECT_EQ(assigned->of, "h1:1");
+  const auto taken = read_node_change("unassign vf v1");
+  ASSERT_TRUE(taken) << taken.error().reason;
+  EXPECT_EQ(taken->action, NodeChange::Action::Unassign);
+  EXPECT_FALSE(read_node_change("add host h9 link=s1:7")->is_function);
+  for (const char* text : {"assign vf v1", "assign v1 of=h1", "assign vf v1 of=h1 mads=3",
+                           "unassign vf v1 of=h1", "unassign v1", "unassign vf"}) {
+    const auto refused = read_node_change(text);
+    ASSERT_FALSE(refused) << text;
+    EXPECT_THAT(refused.error().reason, HasSubstr("is not one of")) << text;
+  }
+}
+
 TEST(NodeChange, RefusesWhatIsNone) {
   for (const char* text :
        {"", "add", "add h9 link=s1:7", "add host",

@@ -18,7 +18,10 @@ namespace {
 /// Policy: QPs of tunnels have numbers that no program has, those of the host's own process slot 0,
 /// above those of its IPoIB interfaces (ipoib_qpn()).
 constexpr Qpn kFirstProxyQpn{0x2800};
-constexpr Qpn kFirstTunnelQpn{0x2C00};
+constexpr Qpn kFirstTunnelQpn{0x3000};
+static_assert(kFirstProxyQpn.value() + 8 * (fabric::kMostVirtualFunctions + 1) <=
+                  kFirstTunnelQpn.value(),
+              "proxies end where the others begin");
 static_assert(kFirstTunnelQpn.value() + 8 * (fabric::kMostVirtualFunctions + 1) <
                   first_qpn_of(1).value(),
               "they are of slot 0");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -86,56 +87,91 @@ Result<PortIndex> Fabric::find_physical(std::string_view name) const {
   return ports->front();
 }
 
-/// The port of a virtual function, by its host.
+/// The port of a virtual function that has one, by its host.
 Result<PortIndex> Fabric::find_function(std::string_view name) const {
   const auto node = builder_.find_node(name);
   const PortIndex port = node ? builder_.node(*node).first_port : fabric::kNoPort;
+  if (auto assigned = check_assigned(port); !assigned) {
+    return std::unexpected(assigned.error());
+  }
   if (!node || !management_.shared_ports().function_at(port)) {
     return fail(ErrorCode::NotFound, "{} is no virtual function; `weft vf list` has them", name);
   }
   return port;
 }
 
-Result<void> Fabric::add_function(const NodeChange& change, Instant now) {
-  const auto found = find_physical(change.of);
-  if (!found) {
-    return std::unexpected(found.error());
+/// Where a function can be, with a number and process slots that are kept for it.
+Result<Fabric::FunctionPlace> Fabric::find_place(const NodeChange& change, Instant now) {
+  const auto physical = find_physical(change.of);
+  if (!physical) {
+    return std::unexpected(physical.error());
   }
-  const PortIndex physical = *found;
-  const fabric::PortRecord& record = builder_.port(physical);
-  if (builder_.ports().size() + 1 > max_ports_) {
-    return fail(ErrorCode::OutOfMemory, "a fabric that runs grows by at most {} ports",
-                kReservedPorts);
+  FunctionPlace place;
+  place.to.physical = *physical;
+  place.wanted.name = change.name;
+  if (auto described = describe(change.function, *physical, change.of, place.wanted); !described) {
+    return std::unexpected(described.error());
   }
-  fabric::FunctionDescription wanted{.name = change.name};
-  if (auto described = describe(change.function, physical, change.of, wanted); !described) {
-    return described;
-  }
-  ProcessSlots& slots = slots_[record.node];
-  std::uint32_t number = 1;
-  const auto may_use = [&](std::uint32_t function) {
-    const sriov::FunctionId id{static_cast<std::uint16_t>(function)};
-    return management_.shared_ports().may_add(physical, id, now) &&
-           slots.lend(fabric::first_slot_of_function(function), fabric::kSlotsPerFunction, now);
-  };
-  while (number <= fabric::kMostVirtualFunctions && !may_use(number)) {
-    ++number;
-  }
-  if (number > fabric::kMostVirtualFunctions) {
+  const std::uint32_t number = find_number(*physical, 0, now);
+  const auto slots = number == 0 ? std::nullopt : lend_slots(builder_.port(*physical).node, now);
+  if (!slots) {
     return fail(ErrorCode::OutOfMemory,
                 "{} has no room for a virtual function: a host has {}, and a number is free when "
                 "no MAD of the function that had it can be under way",
                 change.of, fabric::kMostVirtualFunctions);
   }
-  topology_.hosts.push_back(fabric::make_host(change.name, 1, 1));
+  place.to.number = sriov::FunctionId{static_cast<std::uint16_t>(number)};
+  place.first_slot = *slots;
+  return place;
+}
+
+/// A host without a cable.
+Result<PortIndex> Fabric::add_function_host(const std::string& name, Instant now) {
+  if (builder_.ports().size() + 1 > max_ports_) {
+    return fail(ErrorCode::OutOfMemory, "a fabric that runs grows by at most {} ports",
+                kReservedPorts);
+  }
+  topology_.hosts.push_back(fabric::make_host(name, 1, 1));
   builder_.grow(topology_, {});
   management_.grow(now);
-  const fabric::NodeIndex node{static_cast<std::uint32_t>(builder_.nodes().size() - 1)};
-  slots_.insert_or_assign(
-      node, ProcessSlots{fabric::first_slot_of_function(number), fabric::kSlotsPerFunction});
-  return management_.shared_ports().add(physical, builder_.node(node).first_port,
-                                        sriov::FunctionId{static_cast<std::uint16_t>(number)},
-                                        wanted, now);
+  return builder_.node(fabric::NodeIndex{static_cast<std::uint32_t>(builder_.nodes().size() - 1)})
+      .first_port;
+}
+
+Result<void> Fabric::take_place(PortIndex port, const FunctionPlace& place, Instant now) {
+  slots_.insert_or_assign(builder_.port(port).node, ProcessSlots::of_function());
+  hand_over_slots(builder_.port(place.to.physical).node, place.first_slot, port);
+  make_room_for(place.to.physical, place.to.number.value(), now);
+  return management_.shared_ports().add(place.to.physical, port, place.to.number, place.wanted,
+                                        now);
+}
+
+Result<void> Fabric::add_function(const NodeChange& change, Instant now) {
+  if (change.of.empty()) {
+    const auto port = add_function_host(change.name, now);
+    if (port) {
+      unassigned_.emplace(*port, change.function);
+    }
+    return port ? Result<void>{} : std::unexpected(port.error());
+  }
+  const auto place = find_place(change, now);
+  if (!place) {
+    return std::unexpected(place.error());
+  }
+  const auto port = add_function_host(change.name, now);
+  if (!port) {
+    slots_.at(builder_.port(place->to.physical).node).take_back(place->first_slot, now);
+    return std::unexpected(port.error());
+  }
+  return take_place(*port, *place, now);
+}
+
+/// GUIDInfo of the port has room for the GUID of a function with this number.
+void Fabric::make_room_for(PortIndex physical, std::uint32_t number, Instant now) {
+  constexpr std::uint8_t kAll = fabric::kMostVirtualFunctions + 1;
+  if (number >= management_.agents().guid_cap(physical)) {
+    management_.agents().set_guid_cap(physical, kAll, now);
+  }
 }
 
 /// Those that the topology names, before the fabric is brought up.
@@ -183,6 +219,13 @@ Result<void> Fabric::describe(const FunctionChange& change, PortIndex physical,
 }
 
 Result<void> Fabric::set_function(const NodeChange& change) {
+  if (FunctionChange* const kept = find_unassigned(change.name)) {
+    kept->pkeys = change.function.pkeys ? change.function.pkeys : kept->pkeys;
+    kept->mads_per_second =
+        change.function.mads_per_second ? change.function.mads_per_second : kept->mads_per_second;
+    kept->groups = change.function.groups ? change.function.groups : kept->groups;
+    return {};
+  }
   const auto found = find_function(change.name);
   if (!found) {
     return std::unexpected(found.error());
@@ -216,33 +259,23 @@ Result<fabric::FunctionDescription> Fabric::describe_at(PortIndex port, PortInde
   return wanted;
 }
 
-/// A free number for the function at another port, and its process slots there: those that it has
-/// if they are free, and only those while its programs run, whose QPNs name them. 0: there is none.
-std::uint32_t Fabric::lend_number(PortIndex port, PortIndex physical, Instant now) {
-  const SharedPorts& shared = management_.shared_ports();
-  const auto from = *shared.function_at(port);
-  const fabric::NodeIndex host = builder_.port(physical).node;
-  const bool stays = builder_.port(from.physical).node == host;
+/// A free number for a function of the port, `preferred` if it is; 0: there is none.
+std::uint32_t Fabric::find_number(PortIndex physical, std::uint32_t preferred, Instant now) const {
   const auto may_use = [&](std::uint32_t number) {
-    const sriov::FunctionId id{static_cast<std::uint16_t>(number)};
-    return shared.may_add(physical, id, now) &&
-           ((stays && id == from.number) ||
-            slots_[host].lend(fabric::first_slot_of_function(number), fabric::kSlotsPerFunction,
-                              now));
+    return management_.shared_ports().may_add(
+        physical, sriov::FunctionId{static_cast<std::uint16_t>(number)}, now);
   };
-  if (may_use(from.number.value())) {
-    return from.number.value();
+  if (preferred != 0 && may_use(preferred)) {
+    return preferred;
   }
-  const bool has_programs = std::ranges::any_of(
-      processes_, [&](const auto& entry) { return entry.first.host == builder_.port(port).node; });
-  std::uint32_t number = has_programs ? fabric::kMostVirtualFunctions + 1 : 1;
+  std::uint32_t number = 1;
   while (number <= fabric::kMostVirtualFunctions && !may_use(number)) {
     ++number;
   }
   return number > fabric::kMostVirtualFunctions ? 0 : number;
 }
 
-/// Its host keeps its programs, their QPs and its GID; LID and, if no program runs, number change.
+/// Its host keeps its programs, their QPs and its GID; LID and number change.
 Result<void> Fabric::move_function(const NodeChange& change, Instant now) {
   const auto port = find_function(change.name);
   const auto physical = port ? find_physical(change.of) : port;
@@ -257,34 +290,39 @@ Result<void> Fabric::move_function(const NodeChange& change, Instant now) {
   if (!wanted) {
     return std::unexpected(wanted.error());
   }
-  const std::uint32_t number = lend_number(*port, *physical, now);
+  const std::uint32_t number = find_number(*physical, from.number.value(), now);
   if (number == 0) {
     return fail(ErrorCode::Busy,
-                "{} has no room for {}: a host has {} functions, one that left rests for a while, "
-                "and one whose programs run needs the number that it has, {}; end them, or wait",
-                change.of, change.name, fabric::kMostVirtualFunctions, from.number.value());
+                "{} has no room for {}: a port has {} functions, and one that left rests for a "
+                "while; wait, or take another port",
+                change.of, change.name, fabric::kMostVirtualFunctions);
   }
-  const sriov::FunctionId id{static_cast<std::uint16_t>(number)};
-  const auto moved =
-      management_.shared_ports().move(*port, {.physical = *physical, .number = id}, *wanted, now);
   const fabric::NodeIndex host = builder_.port(*physical).node;
   const fabric::NodeIndex old_host = builder_.port(from.physical).node;
-  const bool keeps_slots = host == old_host && id == from.number;
+  const bool keeps_slots = host == old_host;
+  const auto slots =
+      keeps_slots ? std::optional{std::vector<std::uint32_t>{}} : lend_slots_to(host, *port, now);
+  if (!slots) {
+    return fail(ErrorCode::Busy,
+                "{} cannot have {} now: the numbers of its QPs, or all that a function could have, "
+                "are others' there; end its programs, or wait",
+                change.of, change.name);
+  }
+  const SharedPorts::Function to{.physical = *physical,
+                                 .number = sriov::FunctionId{static_cast<std::uint16_t>(number)}};
+  const auto moved = management_.shared_ports().move(*port, to, *wanted, now);
   if (!moved) {
-    if (!keeps_slots) {
-      slots_.at(host).take_back(fabric::first_slot_of_function(number), fabric::kSlotsPerFunction,
-                                now);
+    for (const std::uint32_t first : *slots) {
+      slots_.at(host).take_back(first, now);
     }
     return std::unexpected(moved.error());
   }
+  make_room_for(*physical, number, now);
   if (!keeps_slots) {
-    slots_.at(old_host).take_back(fabric::first_slot_of_function(from.number.value()),
-                                  fabric::kSlotsPerFunction, now);
-  }
-  if (id != from.number) {
-    slots_.insert_or_assign(
-        builder_.port(*port).node,
-        ProcessSlots{fabric::first_slot_of_function(number), fabric::kSlotsPerFunction});
+    take_back_slots(old_host, *port, now);
+    for (const std::uint32_t first : *slots) {
+      hand_over_slots(host, first, *port);
+    }
   }
   return {};
 }
@@ -314,6 +352,7 @@ Result<void> Fabric::check_removal(fabric::NodeIndex index, bool is_forced) cons
 /// The node goes: if it is a virtual function, its physical port has room for another.
 void Fabric::remove_function_of(fabric::NodeIndex node, Instant now) {
   const PortIndex port = builder_.node(node).first_port;
+  unassigned_.erase(port);
   for (std::uint32_t i = 0; i < builder_.node(node).port_count; ++i) {
     management_.shared_ports().remove_physical(PortIndex{port.value() + i});
   }
@@ -321,10 +360,8 @@ void Fabric::remove_function_of(fabric::NodeIndex node, Instant now) {
   if (!function) {
     return;
   }
+  take_back_slots(builder_.port(function->physical).node, port, now);
   management_.shared_ports().remove(port, now);
-  slots_.at(builder_.port(function->physical).node)
-      .take_back(fabric::first_slot_of_function(function->number.value()),
-                 fabric::kSlotsPerFunction, now);
 }
 
 }  // namespace weft::node

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "agents/port_agent.h"
+#include "base/process_slot.h"
 #include "fabric/virtual_ports.h"
 #include "node/fabric.h"
 
@@ -182,6 +184,51 @@ TEST_F(VirtualFunctions, HaveOtherPKeysAndQuotasWhenTheyAreSet) {
   EXPECT_THAT(change("set vf v1 link=s1:1"), HasSubstr("QUOTA"));
 }
 
+TEST_F(VirtualFunctions, AreGivenAPortLaterAndLoseItAgain) {
+  fabric::Topology topology = *fabric::generate_star(3);
+  topology.hosts[0].hcas[0].ports[0].pkeys = {kDefaultPKey, PKey{0x8005}};
+  topology.hosts[1].hcas[0].ports[0].pkeys = {kDefaultPKey, PKey{0x8006}, PKey{0x8005}};
+  made_ = std::move(*Fabric::create(topology, now_));
+  settle();
+  ASSERT_EQ(change("add vf v1 pkeys=0x8005 mads=7"), "");
+  const PortIndex v1 = port("v1");
+  EXPECT_THAT(fabric().unassigned_functions(), ElementsAre(v1));
+  EXPECT_EQ(tables().port(v1).state, PortState::Down);
+  ASSERT_EQ(change("set vf v1 groups=2"), "");
+  const auto attached = fabric().attach("v1", now_);
+  ASSERT_FALSE(attached);
+  for (const std::string& refusal :
+       {attached.error().reason, change("unassign vf v1"), change("move vf v1 of=h1")}) {
+    EXPECT_THAT(refusal, HasSubstr("`weft vf assign h1:1 v1` gives it one"));
+  }
+  EXPECT_THAT(change("assign vf v1 of=h3"), HasSubstr("not 0x8005"));
+  EXPECT_THAT(change("assign vf h2 of=h3"), HasSubstr("no virtual function"));
+
+  for (const std::string_view host : {"h1", "h2"}) {
+    ASSERT_EQ(change("assign vf v1 of=" + std::string{host}), "");
+    settle();
+    EXPECT_THAT(fabric().unassigned_functions(), ElementsAre());
+    EXPECT_EQ(tables().port(v1).state, PortState::Active);
+    EXPECT_EQ(tables().port(v1).lid, tables().port(port(host)).lid);
+    EXPECT_THAT(tables().pkeys(v1), ElementsAre(PKey{0x8005}));
+    EXPECT_EQ(fabric().management().shared_ports().description_of(v1).quotas,
+              (fabric::FunctionQuotas{.mads_per_second = 7, .groups = 2}));
+    EXPECT_THAT(change("assign vf v1 of=h3"), HasSubstr("`weft vf migrate v1 h3`"));
+    const auto program = fabric().attach("v1", now_);
+    ASSERT_TRUE(program);
+    EXPECT_THAT(change("unassign vf v1"), HasSubstr("1 programs run on v1"));
+    static_cast<void>(fabric().detach(*program, now_));
+    ASSERT_EQ(change("unassign vf v1"), "");
+    EXPECT_EQ(tables().port(v1).state, PortState::Down);
+    EXPECT_EQ(tables().port(v1).lid, Lid{});
+    EXPECT_EQ(tables().gids(port(host)).size(), 1U) << "SA has deleted its GUID";
+    EXPECT_TRUE(tables().slot_loans().empty());
+  }
+  EXPECT_EQ(change("remove h1"), "") << "it has no functions";
+  EXPECT_EQ(change("remove v1"), "");
+  EXPECT_THAT(fabric().unassigned_functions(), ElementsAre());
+}
+
 TEST_F(VirtualFunctions, GoAndWithdrawTheirGid) {
   ASSERT_EQ(change("add vf v1 of=h1"), "");
   EXPECT_THAT(change("remove h1"), HasSubstr("virtual functions, v1 among them"));
@@ -194,13 +241,103 @@ TEST_F(VirtualFunctions, GoAndWithdrawTheirGid) {
   EXPECT_EQ(change("remove h1"), "");
 }
 
-TEST_F(VirtualFunctions, AreAtMost31OfAPort) {
-  for (std::uint32_t i = 1; i <= fabric::kMostVirtualFunctions; ++i) {
+TEST_F(VirtualFunctions, AreAtMost247OfAPort) {
+  for (std::uint32_t i = 1; i < 32; ++i) {
     ASSERT_EQ(change("add vf v" + std::to_string(i) + " of=h1"), "");
   }
-  EXPECT_EQ(tables().port(port("v31")).state, PortState::Active);
-  EXPECT_THAT(change("add vf v32 of=h1"), HasSubstr("no room for a virtual function"));
-  EXPECT_EQ(change("add vf v32 of=h2"), "");
+  EXPECT_EQ(fabric().management().agents().guid_cap(port("h1")), agents::kGuidCap);
+  for (std::uint32_t i = 32; i <= fabric::kMostVirtualFunctions; ++i) {
+    ASSERT_TRUE(
+        fabric().change_node(*read_node_change("add vf v" + std::to_string(i) + " of=h1"), now_));
+  }
+  for (int i = 0; i < 4; ++i) {
+    settle();  // the manager learns that GUIDInfo has more room, and SA declines until then
+  }
+  for (const std::string_view last : {"v1", "v31", "v32", "v127", "v128", "v247"}) {
+    EXPECT_EQ(tables().port(port(last)).state, PortState::Active) << last;
+    EXPECT_EQ(tables().port(port(last)).lid, tables().port(port("h1")).lid) << last;
+  }
+  EXPECT_EQ(tables().gids(port("h1")).size(), 248U);
+  EXPECT_EQ(fabric().management().agents().guid_cap(port("h2")), agents::kGuidCap);
+  EXPECT_THAT(change("add vf v248 of=h1"), HasSubstr("no room for a virtual function"));
+  EXPECT_EQ(change("add vf v248 of=h2"), "");
+}
+
+TEST_F(VirtualFunctions, BorrowSlotsAsTheirProgramsNeedThem) {
+  ASSERT_EQ(change("add vf v1 of=h1"), "");
+  ASSERT_EQ(change("add vf v2 of=h1"), "");
+  const auto has = [&](std::string_view host) {
+    return std::ranges::count(tables().slot_loans(), port(host), &fabric::SlotLoanRecord::borrower);
+  };
+  EXPECT_TRUE(fabric().take_slots_changed());
+  EXPECT_EQ(has("v1"), 1);
+  std::vector<ProcessId> programs;
+  for (std::uint32_t i = 0; i < fabric::kMostProgramsOfFunction; ++i) {
+    programs.push_back(*fabric().attach("v1", now_));
+    const std::vector<std::byte> image = fabric().next_tables();
+    const auto view = fabric::TablesView::open(image);
+    ASSERT_TRUE(view);
+    const Qpn qpn = first_qpn_of(programs.back().slot);
+    EXPECT_EQ(fabric::port_of_qp(*view, tables().port(port("h1")).lid, qpn), port("v1")) << i;
+    // A block ahead: what the next program will have is in the tables before it is there.
+    EXPECT_EQ(has("v1"), (i + 1) / fabric::kSlotsPerLoan + 1) << i;
+  }
+  EXPECT_TRUE(fabric().take_slots_changed());
+  const auto refused = fabric().attach("v1", now_);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().reason, HasSubstr("v1 has 32 programs, as many as"));
+  EXPECT_TRUE(fabric().attach("v2", now_));
+  for (const ProcessId& program : programs) {
+    static_cast<void>(fabric().detach(program, now_));
+  }
+  EXPECT_EQ(has("v1"), 9) << "what it does not use stays until others need it";
+  EXPECT_EQ(has("v2"), 1);
+}
+
+TEST_F(VirtualFunctions, GiveBackWhatOthersNeed) {
+  ASSERT_EQ(change("add vf v1 of=h1"), "");
+  std::vector<ProcessId> programs;
+  for (std::uint32_t i = 0; i < fabric::kMostProgramsOfFunction; ++i) {
+    programs.push_back(*fabric().attach("v1", now_));
+  }
+  const auto free_slots = kSlotCount - 1 - fabric::kMostProgramsOfFunction;  // one ahead included
+  for (std::uint32_t i = 0; i < free_slots; ++i) {
+    ASSERT_TRUE(fabric().attach("h1", now_)) << i;
+  }
+  EXPECT_FALSE(fabric().attach("h1", now_));
+  for (const ProcessId& program : programs) {
+    static_cast<void>(fabric().detach(program, now_));
+  }
+  EXPECT_FALSE(fabric().attach("h1", now_)) << "they rest";
+  now_ = now_ + ProcessSlots::kSlotReuseDelay;
+  const auto returned = fabric::kMostProgramsOfFunction - fabric::kSlotsPerLoan;
+  for (std::uint32_t i = 0; i < returned; ++i) {
+    ASSERT_TRUE(fabric().attach("h1", now_)) << i;
+  }
+  EXPECT_FALSE(fabric().attach("h1", now_)) << "a block stays";
+  EXPECT_TRUE(fabric().attach("v1", now_));
+}
+
+TEST_F(VirtualFunctions, MoveWithTheQpnsOfTheirProgramsOrNotAtAll) {
+  made_ = std::move(*Fabric::create(*fabric::generate_star(3), now_));
+  settle();
+  ASSERT_EQ(change("add vf v1 of=h1"), "");
+  ASSERT_EQ(change("add vf v2 of=h2"), "");  // which has the same slots of h2
+  const auto program = *fabric().attach("v1", now_);
+  EXPECT_THAT(change("move vf v1 of=h2"), HasSubstr("the numbers of its QPs"));
+  EXPECT_EQ(tables().port(port("v1")).state, PortState::Active);
+  ASSERT_EQ(change("move vf v1 of=h3"), "");
+  const std::vector<std::byte> image = fabric().next_tables();
+  const auto view = fabric::TablesView::open(image);
+  ASSERT_TRUE(view);
+  const Qpn qpn = first_qpn_of(program.slot);
+  EXPECT_EQ(fabric::port_of_qp(*view, tables().port(port("h3")).lid, qpn), port("v1"));
+  EXPECT_EQ(fabric::port_of_qp(*view, tables().port(port("h1")).lid, qpn), port("h1"));
+  static_cast<void>(fabric().detach(program, now_));
+  EXPECT_EQ(change("move vf v1 of=h2"), "") << "without programs any slots will do";
+  EXPECT_EQ(tables().slot_loans().size(), 2U);
+  EXPECT_EQ(change("remove v1"), "");
+  EXPECT_EQ(tables().slot_loans().size(), 1U);
 }
 
 TEST_F(VirtualFunctions, OfTheTopologyAreThereFromTheStart) {
@@ -231,7 +368,6 @@ TEST_F(VirtualFunctions, OfAPortWithoutACableCannotBe) {
 TEST_F(VirtualFunctions, ShareThePortOfAHostOnly) {
   EXPECT_THAT(change("add vf v1 of=s1:1"), HasSubstr("share the port of a host"));
   EXPECT_NE(change("add vf v1 of=h7"), "");
-  EXPECT_THAT(change("add vf v1"), HasSubstr("of=h1:1"));
   EXPECT_THAT(change("add vf v1 of=h1 link=s1:7"), HasSubstr("no cable"));
   EXPECT_THAT(change("add vf h2 of=h1"), HasSubstr("has a node h2 already"));
 }

@@ -1,6 +1,7 @@
 #include "subnet/sm_discovery.h"
 
 #include <algorithm>
+#include <span>
 
 namespace weft::subnet {
 namespace {
@@ -221,11 +222,15 @@ void Discovery::take_pkeys(const SmpRequest& request, const SmpAnswer& answer) {
   }
 }
 
+/// The same, but entries have gaps where virtual functions are gone: another block if this one has
+/// an entry beside the port's own.
 void Discovery::take_guids(const SmpRequest& request, const SmpAnswer& answer) {
   const auto table = answer.as<wire::GuidInfo>();
   SubnetPort& port = subnet_.port(request.to);
+  const auto others = std::span{table.guids}.subspan(port.guids.empty() ? 1 : 0);
   port.guids.insert(port.guids.end(), table.guids.begin(), table.guids.end());
-  if (table.guids.back() != Guid{} && port.guids.size() + kGuidsPerBlock <= port.info.guid_cap) {
+  if (std::ranges::any_of(others, [](Guid guid) { return guid != Guid{}; }) &&
+      port.guids.size() + kGuidsPerBlock <= port.info.guid_cap) {
     ask(request.to, wire::SmpAttribute::GuidInfo, request.modifier + 1);
   }
 }

@@ -50,7 +50,7 @@ b = "s1:1"
 a = "h2:1"
 b = "s1:2"
 """
-TUNNEL_QPN, PROXY_QPN = 0x2C00, 0x2800    # of the first function; eight numbers each, of which bit 1 says QP1
+TUNNEL_QPN, PROXY_QPN = 0x3000, 0x2800    # of the first function; eight numbers each, of which bit 1 says QP1
 ADDRESS = {"h1": "127.77.0.1", "h2": "127.77.0.2", "v1": "127.77.0.3", "v2": "127.77.0.4", "h1v1": "127.77.0.3", "web": "127.77.0.6"}
 MOVED = {"h2": "127.77.0.2", "v1": "127.77.0.4"}  # where there are three hosts
 MIGRATION_SECONDS = 5
@@ -408,7 +408,7 @@ class AsThisUser(Functions, unittest.TestCase):
         rows = self.captured("h2", "infiniband.bth.destqp", "infiniband.deth.srcqp", of=sweep, options=("--tunnels",))
         pairs = [(int(source, 0), int(destination, 0)) for destination, source in rows if source and destination]
         on_wire = sum((0, 0) == pair for pair in pairs)
-        tunnelled = {qpn for pair in pairs for qpn in pair if PROXY_QPN <= qpn < PROXY_QPN + 0x800}
+        tunnelled = {qpn for pair in pairs for qpn in pair if PROXY_QPN <= qpn < TUNNEL_QPN + 0x800}
         self.assertGreater(on_wire, 10, "the manager has swept")
         self.assertIn(TUNNEL_QPN + 8 + 2, tunnelled, "what v1 asked SA has passed its tunnel")
         self.assertEqual({qpn for qpn in tunnelled if not qpn & 2}, set())
