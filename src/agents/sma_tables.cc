@@ -37,6 +37,17 @@ std::uint16_t refuse_block(std::span<std::byte, wire::kSmpDataBytes> data) {
   return table;
 }
 
+constexpr VirtualLane kManagementLane{15};
+
+/// The service levels that are mapped to a lane, bit n for level n.
+[[nodiscard]] std::uint16_t levels_on(VirtualLane lane, const wire::SlToVlMappingTable& table) {
+  std::uint16_t levels = 0;
+  for (std::size_t sl = 0; sl < table.vls.size(); ++sl) {
+    levels |= static_cast<std::uint16_t>(table.vls[sl] == lane ? 1U << sl : 0U);
+  }
+  return levels;
+}
+
 /// Default arbitration (policy, the same as ibsim's): all data lanes in turn, starting with VL0.
 [[nodiscard]] std::array<wire::VlArbitrationTable, 4> default_arbitration() {
   constexpr std::uint8_t kWeight = 4;
@@ -182,6 +193,10 @@ std::uint16_t FabricAgents::set_sl_to_vl(Request& request) {
   if (wanted !=
       wire::unpack<wire::SlToVlMappingTable>(front_of<wire::SlToVlMappingTable>(request.data))) {
     qos_of(*output).sl_to_vl[input] = wanted;
+    if (!is_of_switch) {
+      tables_.set_management_levels(*output, levels_on(kManagementLane, wanted));
+      tables_changed_ = true;
+    }
   }
   return get_sl_to_vl(request);
 }

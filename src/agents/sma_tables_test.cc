@@ -106,6 +106,44 @@ TEST(SmaTables, WritesMulticastMasksForPortsThatThereAre) {
   EXPECT_FALSE(view->forwards_multicast(s1, Lid{0xC041}, PortNumber{15}));
 }
 
+TEST(SmaTables, LevelsOnVl15AreInTheTablesOfAnHcaPort) {
+  ManagedFabric fabric{star()};
+  const auto h1 = fabric.port("h1", 1);
+  const auto is_management = [&](std::uint8_t sl) {
+    const auto image = fabric.tables.build(1);
+    return fabric::TablesView::open(image)->is_management_level(fabric.port("h2", 1),
+                                                                ServiceLevel{sl});
+  };
+  wire::SlToVlMappingTable lanes;
+  lanes.vls[3] = VirtualLane{15};
+  const auto set = [&] {
+    return fabric.set(h1, {.attribute = SmpAttribute::SlToVlMappingTable}, {1, 2}, lanes)->status();
+  };
+  EXPECT_FALSE(is_management(3));
+  EXPECT_EQ(set(), 0);
+  EXPECT_TRUE(is_management(3));
+  EXPECT_FALSE(is_management(2));
+  lanes.vls[3] = VirtualLane{0};
+  EXPECT_EQ(set(), 0);
+  EXPECT_FALSE(is_management(3));
+}
+
+TEST(SmaTables, GuidInfoHasAsManyBlocksAsGuidCapSays) {
+  ManagedFabric fabric{star()};
+  const auto h1 = fabric.port("h1", 1);
+  const auto status_of = [&](std::uint32_t block) {
+    return fabric.ask(h1, {.attribute = SmpAttribute::GuidInfo, .modifier = block}, {1, 2})
+        ->status();
+  };
+  const auto h2 = fabric.port("h2", 1);
+  EXPECT_EQ(status_of(3), 0);
+  EXPECT_NE(status_of(4), 0);
+  fabric.agents.set_guid_cap(h2, 248, fabric.now);
+  EXPECT_EQ(fabric.agents.port_info(h2).guid_cap, 248);
+  EXPECT_EQ(status_of(30), 0);
+  EXPECT_NE(status_of(31), 0);
+}
+
 TEST(SmaTables, KeepsQosTablesByPort) {
   ManagedFabric fabric{star()};
   const auto h1 = fabric.port("h1", 1);

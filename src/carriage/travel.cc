@@ -216,6 +216,7 @@ void ManagementNetwork::drop(const InFlightPacket& packet, const fabric::WalkEnd
     case PathUse::SourceDown:
     case PathUse::NoCable:
     case PathUse::LinkDown:
+    case PathUse::ManagementLane:  // of what no data QP sends: not asked for
       ++counters_.link_down;
       break;
     case PathUse::NoRoute:

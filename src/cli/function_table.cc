@@ -71,6 +71,10 @@ void print_function(const json& port, const json& function) {
   row("MADs a second", rate == 0 ? "no limit" : fmt::format("at most {}", rate));
   row("programs", use_of(number_of(function["programs"]), number_of(function["most_programs"])));
   row("QPs", fmt::format("{}", number_of(function["qps"])));
+  for (const json& dropped : function["dropped_packets"]) {
+    row("dropped", fmt::format("{} packets of its QPs: {}", number_of(dropped["count"]),
+                               text_of(dropped["reason"])));
+  }
   row("connections", fmt::format("{}", number_of(function["connections"])));
   row("groups", use_of(function["groups"].size(), number_of(function["most_groups"])));
   for (const json& group : function["groups"]) {

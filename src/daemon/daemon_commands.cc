@@ -136,13 +136,18 @@ std::map<fabric::NodeIndex, HostUse> Daemon::Impl::uses_of_hosts(
       uses[process.host].qps += part.qps.size();
     }
   }
+  for (const auto& [host, packets] : counters_->read_all().on_management_lane) {
+    uses[host].packets_on_vl15 = packets;
+  }
   return uses;
 }
 
 std::vector<fabric::OwnedCounterPage> Daemon::Impl::counter_pages() const {
   std::vector<fabric::OwnedCounterPage> pages;
   for (const auto& [process, program] : programs_) {
-    pages.push_back({.page = *program->counters, .owner = process.host});
+    pages.push_back({.page = *program->counters,
+                     .owner = process.host,
+                     .shared = fabric_->hosts_shared_by(process.host)});
   }
   return pages;
 }

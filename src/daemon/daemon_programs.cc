@@ -236,7 +236,9 @@ void Daemon::Impl::remove_program(Client& client) {
     recently_detached_.pop_front();
   }
   programs_.erase(process);
-  counters_->ledger().fold(view(), {.page = *client.counters, .owner = process.host});
+  counters_->ledger().fold(view(), {.page = *client.counters,
+                                    .owner = process.host,
+                                    .shared = fabric_->hosts_shared_by(process.host)});
   const node::DetachResult departure = fabric_->detach(process, os::now());
   for (const node::ProcessId peer : departure.peers) {
     if (Client* const other = client_of(peer)) {

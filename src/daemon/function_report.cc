@@ -64,6 +64,18 @@ constexpr std::array kActions{sriov::Action::SendToWire, sriov::Action::Deliver,
   return list;
 }
 
+/// Of its programs' QPs, not MADs.
+[[nodiscard]] json dropped_json(const HostUse& use) {
+  json list = json::array();
+  if (use.packets_on_vl15 != 0) {
+    list.push_back({
+        {"reason", sriov::text_of(sriov::Reason::VirtualLane15)},
+        {"count",  use.packets_on_vl15                         }
+    });
+  }
+  return list;
+}
+
 [[nodiscard]] json groups_json(const sriov::GroupProxy& groups, FunctionId function) {
   json list = json::array();
   for (const wire::McMemberRecord& record : groups.memberships_of(function)) {
@@ -130,7 +142,8 @@ std::string functions_json(const fabric::TablesView& view, const node::SharedPor
           {"qps", has.qps},
           {"connections", mux.communication_ids().count_of(number)},
           {"mads", sums_json(mux.counters(), number)},
-          {"counters", counters_json_of(mux.counters(), number)}
+          {"counters", counters_json_of(mux.counters(), number)},
+          {"dropped_packets", dropped_json(has)}
       };
       if (number != sriov::kPhysicalFunction) {
         entry["most_programs"] = fabric::kMostProgramsOfFunction;

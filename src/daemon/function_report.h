@@ -5,6 +5,7 @@
 // MADs and why. JSON; the commands make tables of it.
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -19,6 +20,7 @@ namespace weft::daemon {
 struct HostUse {
   std::size_t programs{};
   std::size_t qps{};
+  std::uint64_t packets_on_vl15{};  // sent by a service level that the port maps to it: dropped
 };
 
 /// An array of the shared ports, each with its functions, the physical one first.

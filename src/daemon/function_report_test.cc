@@ -69,9 +69,10 @@ class FunctionReport : public ::testing::Test {
 
 TEST_F(FunctionReport, SaysWhatEachFunctionHas) {
   const fabric::NodeIndex v2 = *view().find_node("v2");
-  const json ports = json::parse(functions_json(view(), shared(),
-                                                {
-                                                    {v2, {.programs = 2, .qps = 5}}
+  const json ports =
+      json::parse(functions_json(view(), shared(),
+                                 {
+                                     {v2, {.programs = 2, .qps = 5, .packets_on_vl15 = 7}}
   }));
   ASSERT_EQ(ports.size(), 1U);
   EXPECT_EQ(ports[0]["port"], "h1:1");
@@ -95,6 +96,10 @@ TEST_F(FunctionReport, SaysWhatEachFunctionHas) {
   EXPECT_EQ(functions[2]["programs"], 2);
   EXPECT_EQ(functions[2]["qps"], 5);
   EXPECT_EQ(functions[1]["qps"], 0);
+  EXPECT_TRUE(functions[1]["dropped_packets"].empty());
+  ASSERT_EQ(functions[2]["dropped_packets"].size(), 1U);
+  EXPECT_EQ(functions[2]["dropped_packets"][0]["count"], 7);
+  EXPECT_EQ(functions[2]["dropped_packets"][0]["reason"], "VL15 belongs to QP0");
   EXPECT_THAT(functions[1]["gid"].get<std::string>(), HasSubstr("fe80::"));
 }
 

@@ -139,13 +139,14 @@ bool receives_at(const TablesView& view, NodeIndex node, NodeIndex owner) {
 
 /// Checks that the ports exist, that they form a path or tree, and that it begins at `owner`; or is
 /// a whole path to it, whose packets answer what `owner` has placed.
-bool is_possible(const EntrySnapshot& entry, const TablesView& view, NodeIndex owner) {
+bool is_possible(const EntrySnapshot& entry, const TablesView& view, NodeIndex owner,
+                 std::span<const NodeIndex> shared) {
   const std::size_t ports = view.ports().size();
   if (entry.source.value() >= ports) {
     return false;
   }
   const NodeIndex sender = view.port(entry.source).node;
-  const bool is_answer = sender != owner;
+  const bool is_answer = sender != owner && std::ranges::find(shared, sender) == shared.end();
   if (is_answer && (entry.is_multicast || entry.end != PathEnd::Delivered)) {
     return false;
   }
@@ -163,7 +164,8 @@ bool is_possible(const EntrySnapshot& entry, const TablesView& view, NodeIndex o
     reach.cross(hop.egress);
   }
   if (is_answer) {
-    return receives_at(view, reach.last(), owner);
+    return receives_at(view, reach.last(), owner) ||
+           std::ranges::find(shared, reach.last()) != shared.end();
   }
   return entry.end == PathEnd::Delivered ||
          (entry.stopped_at.value() < ports && view.port(entry.stopped_at).node == reach.last());
@@ -214,6 +216,9 @@ void add_sum(CounterSum& to, const CounterSum& from) {
   to.overflow_packets += from.overflow_packets;
   to.overflow_data += from.overflow_data;
   to.refused_entries += from.refused_entries;
+  for (const auto& [host, packets] : from.on_management_lane) {
+    to.on_management_lane[host] += packets;
+  }
 }
 
 }  // namespace
@@ -292,7 +297,9 @@ PathEntry& CounterPage::open(const Path& path, ServiceLevel sl) {
 
 PathEntry& CounterPage::open(const MulticastTree& tree, ServiceLevel sl) {
   const bool is_delivered = tree.outcome == PathUse::Delivered;
-  const PathEnd end = is_delivered ? PathEnd::Delivered : PathEnd::PortInactive;
+  const PathEnd lost =
+      tree.outcome == PathUse::ManagementLane ? PathEnd::ManagementLane : PathEnd::PortInactive;
+  const PathEnd end = is_delivered ? PathEnd::Delivered : lost;
   return publish({tree.source, tree.stopped_at, end, true, sl}, tree.edges, tree.dropped_at);
 }
 
@@ -315,7 +322,8 @@ Result<CounterPageView> CounterPageView::open(ByteSpan memory) {
   return page;
 }
 
-void CounterPageView::add_to(CounterSum& sum, const TablesView& view, NodeIndex owner) const {
+void CounterPageView::add_to(CounterSum& sum, const TablesView& view, NodeIndex owner,
+                             std::span<const NodeIndex> shared) const {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   sum.ports.resize(std::max(sum.ports.size(), view.ports().size()));
   sum.overflow_packets += entries_[0].packets_.load(kRelaxed);
@@ -332,8 +340,8 @@ void CounterPageView::add_to(CounterSum& sum, const TablesView& view, NodeIndex 
     const std::uint32_t hop_count = shape >> kHopCountShift;
     const bool is_multicast = (shape & kMulticastBit) != 0;
     const std::size_t max_hops = is_multicast ? view.ports().size() : kMaxHops;
-    if (end > static_cast<std::uint32_t>(PathEnd::Damaged) || first_hop > hops_.size() ||
-        hop_count > hops_.size() - first_hop || hop_count > max_hops) {
+    if (end >= kPathEnds || first_hop > hops_.size() || hop_count > hops_.size() - first_hop ||
+        hop_count > max_hops) {
       ++sum.refused_entries;
       continue;
     }
@@ -355,8 +363,11 @@ void CounterPageView::add_to(CounterSum& sum, const TablesView& view, NodeIndex 
       const std::uint32_t hop = stored.load(kRelaxed);
       snapshot.hops.push_back({PortIndex{hop & ~kDiscardedBit}, (hop & kDiscardedBit) != 0});
     }
-    if (is_possible(snapshot, view, owner)) {
+    if (is_possible(snapshot, view, owner, shared)) {
       add_entry(sum, view, snapshot);
+      if (snapshot.end == PathEnd::ManagementLane) {
+        sum.on_management_lane[owner] += snapshot.packets;
+      }
     } else {
       ++sum.refused_entries;
     }
@@ -370,7 +381,7 @@ void CounterLedger::resize(std::size_t port_count) {
 
 void CounterLedger::fold(const TablesView& view, const OwnedCounterPage& page) {
   CounterSum sum;
-  page.page.add_to(sum, view, page.owner);
+  page.page.add_to(sum, view, page.owner, page.shared);
   WEFT_ASSERT(sum.ports.size() <= folded_.ports.size(), "ports are added, never taken away");
   add_sum(folded_, sum);
 }
@@ -380,7 +391,7 @@ CounterSum CounterLedger::read(const TablesView& view,
   WEFT_ASSERT(view.ports().size() <= folded_.ports.size(), "ports are added, never taken away");
   CounterSum sum = folded_;
   for (const OwnedCounterPage& page : live) {
-    page.page.add_to(sum, view, page.owner);
+    page.page.add_to(sum, view, page.owner, page.shared);
   }
   for (std::size_t i = 0; i < sum.ports.size(); ++i) {
     sum.ports[i] -= baseline_[i];

@@ -18,6 +18,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -161,6 +162,8 @@ struct CounterSum {
   std::uint64_t overflow_packets{};
   std::uint64_t overflow_data{};
   std::uint64_t refused_entries{};
+  /// Packets that ended as PathEnd::ManagementLane, by the host whose programs sent them.
+  std::map<NodeIndex, std::uint64_t> on_management_lane;
 };
 
 /// The reader's side of a page that another process writes.
@@ -169,10 +172,12 @@ class CounterPageView {
   /// Validates the page's header against the size of its memory, which must not shrink (sealed).
   [[nodiscard]] static Result<CounterPageView> open(ByteSpan memory);
 
-  /// Adds the counts of this page to `sum`. `owner` is the host whose process writes the page;
-  /// paths that start elsewhere are refused, but for those that end there: a process that places
-  /// counts the answers that it spared its peer.
-  void add_to(CounterSum& sum, const TablesView& view, NodeIndex owner) const;
+  /// Adds the counts of this page to `sum`. `owner` is the host whose process writes the page, and
+  /// `shared` has those whose ports it shares, or has shared, as a virtual function. Paths that
+  /// start elsewhere are refused, but for those that end there: a process that places counts the
+  /// answers that it spared its peer.
+  void add_to(CounterSum& sum, const TablesView& view, NodeIndex owner,
+              std::span<const NodeIndex> shared = {}) const;
 
  private:
   CounterPageView() = default;
@@ -184,6 +189,7 @@ class CounterPageView {
 struct OwnedCounterPage {
   CounterPageView page;
   NodeIndex owner;
+  std::vector<NodeIndex> shared{};  // as CounterPageView::add_to
 };
 
 /// The counters of a whole fabric: those of live processes, those of processes that ended, and the

@@ -5,7 +5,10 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -317,6 +320,44 @@ TEST(Ledger, KeepsTheDeadAndASetMovesOnlyItsPort) {
 
   ledger.own(PortIndex{1}).xmit_packets += 4;
   EXPECT_EQ(ledger.read(view, live).ports[1].xmit_packets, 4U);
+}
+
+/// v1 sends by the port of h1, whose function it is, and later by that of h2.
+TEST(Counters, OfAVirtualFunctionStandAtThePortsThatItHasShared) {
+  Topology topology = *generate_star(3);
+  RunningFabric fabric{topology};
+  topology.hosts.push_back(make_host("v1", 1, 1));
+  fabric.builder.grow(topology, {});
+  fabric.builder.set_management_levels(fabric.port("h1", 1), 1U << 3);
+  fabric.publish();
+  const TablesView view = fabric.view();
+  const NodeIndex v1 = fabric.node("v1");
+  Process process{v1};
+  for (const std::string_view host : {"h1", "h2", "h3"}) {
+    const Path path = resolve(view, fabric.port(host, 1), fabric.lid(host == "h3" ? "h1" : "h3"));
+    process.page.open(path, {}).count(3, 300);
+  }
+  const Path barred = resolve(view, fabric.port("h1", 1), fabric.lid("h3"), ServiceLevel{3});
+  process.page.open(barred, ServiceLevel{3}).count(7, 700);
+  OwnedCounterPage page = process.owned();
+  page.shared = {fabric.node("h1"), fabric.node("h2")};
+  CounterSum sum;
+  page.page.add_to(sum, view, page.owner, page.shared);
+  const auto at = [&](std::string_view host) -> const PortCounters& {
+    return sum.ports.at(fabric.port(host, 1).value());
+  };
+  EXPECT_EQ(at("h1").xmit_packets, 3U);
+  EXPECT_EQ(at("h2").xmit_packets, 3U);
+  EXPECT_EQ(at("h3").rcv_packets, 6U);
+  EXPECT_EQ(at("h1").xmit_discards, 7U);
+  EXPECT_EQ(sum.on_management_lane, (std::map<NodeIndex, std::uint64_t>{
+                                        {v1, 7}
+  }));
+  // To a port that it shares lead the answers that it spared a peer, as for any host.
+  EXPECT_EQ(sum.refused_entries, 0U);
+  EXPECT_EQ(at("h3").xmit_packets, 3U);
+  const CounterSum alone = sum_of(view, process.owned());
+  EXPECT_EQ(alone.refused_entries, 4U) << "who shares no port sends by none";
 }
 
 }  // namespace

@@ -112,6 +112,30 @@ Path resolve(const TablesView& view, PortIndex source, Lid dlid) {
   return path;
 }
 
+Path resolve(const TablesView& view, PortIndex source, Lid dlid, ServiceLevel sl) {
+  if (!view.is_management_level(source, sl)) {
+    return resolve(view, source, dlid);
+  }
+  Path path;
+  path.outcome = PathUse::ManagementLane;
+  path.end = PathEnd::ManagementLane;
+  path.generation = view.generation();
+  path.source = path.stopped_at = source;
+  return path;
+}
+
+MulticastTree resolve_multicast(const TablesView& view, PortIndex source, Lid mlid,
+                                ServiceLevel sl) {
+  if (!view.is_management_level(source, sl)) {
+    return resolve_multicast(view, source, mlid);
+  }
+  MulticastTree tree;
+  tree.outcome = PathUse::ManagementLane;
+  tree.generation = view.generation();
+  tree.source = tree.stopped_at = source;
+  return tree;
+}
+
 Path discarded_at(const Path& path, std::size_t hop) {
   WEFT_DEBUG_ASSERT(hop < path.hops.size(), "the hop is one of the path's");
   Path shorter = path;

@@ -54,6 +54,8 @@ struct Path {
 
 /// Resolves the path from an HCA port, or port 0 of a switch, to `dlid`.
 [[nodiscard]] Path resolve(const TablesView& view, PortIndex source, Lid dlid);
+/// The same for data packets of a service level, which may not leave the source at all.
+[[nodiscard]] Path resolve(const TablesView& view, PortIndex source, Lid dlid, ServiceLevel sl);
 
 /// The same path for packets that are lost on link `hop`: it ends with a discard at that link's
 /// egress port.
@@ -89,6 +91,9 @@ struct MulticastTree {
 /// mask except the ingress. Delivered even if it reaches no member. Loopback to members on the
 /// sending port is left to the engine.
 [[nodiscard]] MulticastTree resolve_multicast(const TablesView& view, PortIndex source, Lid mlid);
+/// The same for data packets of a service level, as resolve().
+[[nodiscard]] MulticastTree resolve_multicast(const TablesView& view, PortIndex source, Lid mlid,
+                                              ServiceLevel sl);
 /// The same in tables that are not published: the tree has no generation.
 [[nodiscard]] MulticastTree resolve_multicast(const TablesBuilder& tables, PortIndex source,
                                               Lid mlid);

@@ -15,6 +15,7 @@ DropCounter drop_counter(PathEnd end) {
     case PathEnd::NeighborMtu:
     case PathEnd::LifetimeLimit:
     case PathEnd::HeadOfQueueLimit:
+    case PathEnd::ManagementLane:
       break;
   }
   return DropCounter::XmitDiscards;
@@ -38,6 +39,8 @@ std::string_view name_of(PathUse outcome) {
       return "the forwarding tables lead to a port that does not own the DLID";
     case PathUse::InvalidDlid:
       return "the DLID is not a unicast LID";
+    case PathUse::ManagementLane:
+      return "the source port maps the service level to VL15";
   }
   return "reserved";
 }

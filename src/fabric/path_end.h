@@ -12,14 +12,15 @@ namespace weft::fabric {
 
 /// Whether a path leads to its destination, and if not, why.
 enum class PathUse : std::uint8_t {
-  Delivered,    // reaches the port that owns the DLID; the receiver checks the P_Key
-  SourceDown,   // the source port is not Active
-  NoCable,      // an egress port has no cable
-  LinkDown,     // an egress port, or its peer, does not let the packet pass
-  NoRoute,      // a switch has no forwarding entry for the DLID, or one for a port it lacks
-  Loop,         // longer than kMaxHops, or sent back through its ingress
-  NotTheOwner,  // ends at an HCA port or switch that does not own the DLID
-  InvalidDlid,  // 0, the permissive LID, or not unicast: the next port drops it
+  Delivered,       // reaches the port that owns the DLID; the receiver checks the P_Key
+  SourceDown,      // the source port is not Active
+  NoCable,         // an egress port has no cable
+  LinkDown,        // an egress port, or its peer, does not let the packet pass
+  NoRoute,         // a switch has no forwarding entry for the DLID, or one for a port it lacks
+  Loop,            // longer than kMaxHops, or sent back through its ingress
+  NotTheOwner,     // ends at an HCA port or switch that does not own the DLID
+  InvalidDlid,     // 0, the permissive LID, or not unicast: the next port drops it
+  ManagementLane,  // the source port maps the service level to VL15, which is for SMPs
 };
 
 /// The counter of a dropped packet (IBTA vol 1 §16.1.3.5; its breakdown: §16.1.4).
@@ -36,9 +37,11 @@ enum class PathEnd : std::uint8_t {
   // PortRcvErrors of the ingress port.
   Malformed,  // PortMalformedPktErrors: not addressed to this HCA
   Damaged,    // PortLocalPhysicalErrors
+  // PortXmitDiscards of the source port, without a detail of its own.
+  ManagementLane,  // data on VL15
 };
 
-inline constexpr std::size_t kPathEnds = static_cast<std::size_t>(PathEnd::Damaged) + 1;
+inline constexpr std::size_t kPathEnds = static_cast<std::size_t>(PathEnd::ManagementLane) + 1;
 
 /// The counter in which a port counts a drop.
 enum class DropCounter : std::uint8_t { XmitDiscards, RcvSwitchRelayErrors, RcvErrors };

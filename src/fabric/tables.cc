@@ -89,7 +89,8 @@ class TablesValidator {
            take(SectionId::LidOwners, view_.lid_owners_) && take(SectionId::Names, view_.names_) &&
            take(SectionId::Forwarding, view_.forwarding_) &&
            take(SectionId::Multicast, view_.multicast_) && take(SectionId::Faults, view_.faults_) &&
-           take(SectionId::SlotLoans, view_.slot_loans_);
+           take(SectionId::SlotLoans, view_.slot_loans_) &&
+           take(SectionId::ManagementLevels, view_.management_levels_);
   }
 
   bool check_records() {
@@ -310,6 +311,13 @@ PortIndex TablesView::borrower_of(NodeIndex lender, std::uint32_t slot) const {
   const std::pair wanted{lender, slot - slot % kSlotsPerLoan};
   const auto loan = std::ranges::lower_bound(slot_loans_, wanted, {}, &loan_key);
   return loan != slot_loans_.end() && loan_key(*loan) == wanted ? loan->borrower : kNoPort;
+}
+
+bool TablesView::is_management_level(PortIndex port, ServiceLevel sl) const {
+  const auto found =
+      std::ranges::lower_bound(management_levels_, port, {}, &ManagementLevelsRecord::port);
+  return found != management_levels_.end() && found->port == port &&
+         (found->levels >> sl.value() & 1) != 0;
 }
 
 PortNumber TablesView::forward(const NodeRecord& node, Lid dlid) const {

@@ -163,6 +163,14 @@ struct SlotLoanRecord {
   bool operator==(const SlotLoanRecord&) const = default;
 };
 
+/// The service levels that an HCA port maps to VL15, bit n for level n. VL15 is for SMPs alone, so
+/// the port discards whatever else is to leave it on such a level (IBTA vol 1 §14.2.5.8).
+struct ManagementLevelsRecord {
+  PortIndex port{kNoPort};
+  std::uint32_t levels{};
+  bool operator==(const ManagementLevelsRecord&) const = default;
+};
+
 /// Policy: most rules of a fabric, and most records of all its rules.
 inline constexpr std::uint32_t kMaxFaultRules = 256;
 inline constexpr std::size_t kMaxFaultRecords = 16'384;
@@ -211,6 +219,8 @@ class TablesView {
   /// The port of the virtual function that has borrowed a process slot of a host; kNoPort if the
   /// host has it. Binary search.
   [[nodiscard]] PortIndex borrower_of(NodeIndex lender, std::uint32_t slot) const;
+  /// Whether the port maps the service level to VL15.
+  [[nodiscard]] bool is_management_level(PortIndex port, ServiceLevel sl) const;
 
   /// An entry of a switch's linear forwarding table; kNoRoute above LinearFDBTop.
   [[nodiscard]] PortNumber forward(const NodeRecord& node, Lid dlid) const;
@@ -242,6 +252,7 @@ class TablesView {
   std::span<const std::uint8_t> multicast_;
   std::span<const FaultRecord> faults_;
   std::span<const SlotLoanRecord> slot_loans_;
+  std::span<const ManagementLevelsRecord> management_levels_;
 };
 
 /// LIDs per block of a linear forwarding table (IBTA vol 1 §14.2.5.10).
@@ -338,6 +349,8 @@ class TablesBuilder {
   /// They are the host's again.
   void take_back_slots(NodeIndex lender, std::uint32_t first_slot);
   [[nodiscard]] std::span<const SlotLoanRecord> slot_loans() const { return slot_loans_; }
+  /// The service levels that the port maps to VL15; as a rule none.
+  void set_management_levels(PortIndex port, std::uint16_t levels);
   /// Increases with each change of a port.
   [[nodiscard]] std::uint64_t port_changes() const { return port_changes_; }
   /// Increases with each change of the fault rules.
@@ -369,7 +382,8 @@ class TablesBuilder {
   std::vector<std::uint32_t> forwarding_top_;          // by node
   std::vector<std::vector<std::uint8_t>> multicast_;   // by node
   std::vector<FaultRecord> faults_;
-  std::vector<SlotLoanRecord> slot_loans_;  // by lender and slot
+  std::vector<SlotLoanRecord> slot_loans_;                 // by lender and slot
+  std::vector<ManagementLevelsRecord> management_levels_;  // by port, of those that have some
   std::uint64_t fault_changes_{};
   std::uint64_t port_changes_{};
 };

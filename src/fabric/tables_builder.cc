@@ -439,6 +439,16 @@ void TablesBuilder::set_faults(std::vector<FaultRecord> faults) {
   ++fault_changes_;
 }
 
+void TablesBuilder::set_management_levels(PortIndex port, std::uint16_t levels) {
+  auto at = std::ranges::lower_bound(management_levels_, port, {}, &ManagementLevelsRecord::port);
+  if (at != management_levels_.end() && at->port == port) {
+    at = management_levels_.erase(at);
+  }
+  if (levels != 0) {
+    management_levels_.insert(at, {.port = port, .levels = levels});
+  }
+}
+
 void TablesBuilder::lend_slots(const SlotLoanRecord& loan) {
   const auto at = std::ranges::lower_bound(slot_loans_, loan_key(loan), {}, &loan_key);
   WEFT_ASSERT(loan.first_slot % kSlotsPerLoan == 0, "slots are lent in blocks");
@@ -496,6 +506,7 @@ std::vector<std::byte> TablesBuilder::build(std::uint64_t generation) const {
   image.section<std::uint8_t>(SectionId::Multicast, multicast);
   image.section<FaultRecord>(SectionId::Faults, faults_);
   image.section<SlotLoanRecord>(SectionId::SlotLoans, slot_loans_);
+  image.section<ManagementLevelsRecord>(SectionId::ManagementLevels, management_levels_);
   return image.finish(generation, subnet_prefix_);
 }
 

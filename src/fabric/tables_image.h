@@ -32,8 +32,9 @@ enum class SectionId : std::uint8_t {
   Multicast,
   Faults,
   SlotLoans,
+  ManagementLevels,
 };
-inline constexpr std::size_t kSectionCount = 13;
+inline constexpr std::size_t kSectionCount = 14;
 
 /// The order of SectionId::SlotLoans.
 [[nodiscard]] constexpr std::pair<NodeIndex, std::uint32_t> loan_key(const SlotLoanRecord& loan) {
@@ -64,6 +65,7 @@ static_assert(std::has_unique_object_representations_v<HcaRecord>);
 static_assert(std::has_unique_object_representations_v<PortRecord>);
 static_assert(std::has_unique_object_representations_v<FaultRecord>);
 static_assert(std::has_unique_object_representations_v<SlotLoanRecord>);
+static_assert(std::has_unique_object_representations_v<ManagementLevelsRecord>);
 static_assert(sizeof(PortRecord) == 64 && sizeof(NodeRecord) == 64 && sizeof(HcaRecord) == 40);
 
 }  // namespace weft::fabric

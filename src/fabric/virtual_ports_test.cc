@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/path.h"
 #include "fabric/testing/running_fabric.h"
 
 namespace weft::fabric {
@@ -88,6 +89,28 @@ TEST_F(VirtualPorts, OwnNoQpnOnceTheSlotsAreGivenBackOrTheirLidIsAnother) {
   }
   EXPECT_EQ(view.borrower_of(fabric.node("h1"), kFirstSlot), kNoPort);
   EXPECT_EQ(view.borrower_of(fabric.node("h1"), kFirstSlot + kSlotsPerLoan), port("v2"));
+}
+
+TEST_F(VirtualPorts, SendNothingByALevelThatTheirPortMapsToVl15) {
+  const auto levels = static_cast<std::uint16_t>(1U << 3 | 1U << 15);
+  fabric.builder.set_management_levels(port("h1"), levels);
+  fabric.builder.set_management_levels(port("h2"), 1);
+  fabric.publish();
+  const TablesView view = fabric.view();
+  for (const std::uint8_t sl : {std::uint8_t{3}, std::uint8_t{15}}) {
+    const Path path = resolve(view, port("h1"), fabric.lid("h2"), ServiceLevel{sl});
+    EXPECT_EQ(path.outcome, PathUse::ManagementLane);
+    EXPECT_EQ(path.stopped_at, port("h1"));
+    const MulticastTree tree =
+        resolve_multicast(view, port("h1"), kBroadcastMlid, ServiceLevel{sl});
+    EXPECT_EQ(tree.outcome, PathUse::ManagementLane);
+  }
+  EXPECT_TRUE(resolve(view, port("h1"), fabric.lid("h2"), ServiceLevel{0}).is_delivered());
+  EXPECT_FALSE(resolve(view, port("h2"), fabric.lid("h1"), ServiceLevel{0}).is_delivered());
+  EXPECT_TRUE(resolve(view, port("h2"), fabric.lid("h1"), ServiceLevel{3}).is_delivered());
+  fabric.builder.set_management_levels(port("h1"), 0);
+  fabric.publish();
+  EXPECT_TRUE(resolve(fabric.view(), port("h1"), fabric.lid("h2"), ServiceLevel{3}).is_delivered());
 }
 
 TEST_F(VirtualPorts, AreFoundByNodeAmongThoseWithTheirLid) {

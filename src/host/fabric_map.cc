@@ -53,10 +53,10 @@ Result<void> FabricMap::replace(os::Mapping image) {
   return {};
 }
 
-fabric::Path FabricMap::resolve(std::uint32_t node, Lid slid, Lid dlid) const {
+fabric::Path FabricMap::resolve(std::uint32_t node, Lid slid, Lid dlid, ServiceLevel sl) const {
   const std::lock_guard guard{lock_};
   if (const auto source = source_of(*view_, node, slid)) {
-    return fabric::resolve(*view_, *source, dlid);
+    return fabric::resolve(*view_, *source, dlid, sl);
   }
   fabric::Path path;  // not ours, or the port has lost this LID
   path.outcome = fabric::PathUse::SourceDown;
@@ -65,10 +65,11 @@ fabric::Path FabricMap::resolve(std::uint32_t node, Lid slid, Lid dlid) const {
   return path;
 }
 
-fabric::MulticastTree FabricMap::resolve_multicast(std::uint32_t node, Lid slid, Lid mlid) const {
+fabric::MulticastTree FabricMap::resolve_multicast(std::uint32_t node, Lid slid, Lid mlid,
+                                                   ServiceLevel sl) const {
   const std::lock_guard guard{lock_};
   if (const auto source = source_of(*view_, node, slid)) {
-    return fabric::resolve_multicast(*view_, *source, mlid);
+    return fabric::resolve_multicast(*view_, *source, mlid, sl);
   }
   fabric::MulticastTree tree;
   tree.outcome = fabric::PathUse::SourceDown;

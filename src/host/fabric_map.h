@@ -40,11 +40,12 @@ class FabricMap {
     return ask(*view_);
   }
 
-  /// The path from the port of `node` that owns `slid`; an undeliverable path if no port does.
-  [[nodiscard]] fabric::Path resolve(std::uint32_t node, Lid slid, Lid dlid) const;
+  /// The path from the port of `node` that owns `slid`; an undeliverable path if no port does, or
+  /// if it maps the service level to VL15.
+  [[nodiscard]] fabric::Path resolve(std::uint32_t node, Lid slid, Lid dlid, ServiceLevel sl) const;
   /// The tree from the port of `node` that owns `slid` to the members of `mlid`, likewise.
-  [[nodiscard]] fabric::MulticastTree resolve_multicast(std::uint32_t node, Lid slid,
-                                                        Lid mlid) const;
+  [[nodiscard]] fabric::MulticastTree resolve_multicast(std::uint32_t node, Lid slid, Lid mlid,
+                                                        ServiceLevel sl) const;
 
   /// The node whose port owns `lid`, or that of the virtual function that has the QP.
   [[nodiscard]] std::optional<std::uint32_t> node_of(Lid lid, Qpn qpn) const;

@@ -99,7 +99,7 @@ Route& Lane::find_route(Out& out, const hca::PacketHeader& header, fabric::Count
   }
   Route& route = *out.newest_route;
   if (route.generation != generation) {
-    fabric::Path path = map_.resolve(self.node, header.slid, header.dlid);
+    fabric::Path path = map_.resolve(self.node, header.slid, header.dlid, header.sl);
     const bool same_route = route.counter != nullptr && path.outcome == route.path.outcome &&
                             path.hops == route.path.hops &&
                             path.stopped_at == route.path.stopped_at;

@@ -32,7 +32,7 @@ Lane::PlacementPath Lane::find_placement_path(const hca::PacketHeader& request,
              .way = PlacementWay::PathIsWatched,
              .requests = there.counter,
              .answers = nullptr};
-    const fabric::Path back = map_.resolve(peer.node, request.dlid, request.slid);
+    const fabric::Path back = map_.resolve(peer.node, request.dlid, request.slid, request.sl);
     if (is_plain(there.path) && is_plain(back)) {
       const std::lock_guard guard{page_lock};
       known.answers = &page.open(back, request.sl);

@@ -48,7 +48,8 @@ MulticastSender::Route& MulticastSender::route_of(const hca::PacketHeader& heade
   Route& route = routes_[hca::route_key_of(header)];
   const bool is_old = route.counter == nullptr || route.generation != parts_.map.generation();
   if (is_old) {
-    route.tree = parts_.map.resolve_multicast(parts_.daemon.self().node, header.slid, header.dlid);
+    route.tree = parts_.map.resolve_multicast(parts_.daemon.self().node, header.slid, header.dlid,
+                                              header.sl);
     route.generation = route.tree.generation;
     const std::lock_guard page_guard{parts_.counters.lock};
     route.counter = &parts_.counters.page->open(route.tree, header.sl);

@@ -157,6 +157,8 @@ class Fabric {
   /// removed host.
   [[nodiscard]] Result<void> change_node(const NodeChange& change, Instant now);
 
+  /// The hosts whose ports a virtual function shares, or has shared.
+  [[nodiscard]] std::vector<fabric::NodeIndex> hosts_shared_by(fabric::NodeIndex function) const;
   /// The ports of virtual functions that have been given none of a host's.
   [[nodiscard]] std::vector<fabric::PortIndex> unassigned_functions() const;
 
@@ -250,7 +252,8 @@ class Fabric {
   std::uint64_t generation_{};
   std::map<fabric::NodeIndex, ProcessSlots> slots_;
   bool slots_changed_{};
-  std::map<fabric::PortIndex, FunctionChange> unassigned_;  // functions without a port
+  std::map<fabric::NodeIndex, std::set<fabric::NodeIndex>> shared_by_;  // hosts, by function
+  std::map<fabric::PortIndex, FunctionChange> unassigned_;              // functions without a port
   std::map<ProcessId, std::set<ProcessId>> processes_;  // each with the processes it has lanes to
   std::map<Lid, std::map<Membership, std::uint32_t>> groups_;  // with the number of attached QPs
   std::map<fabric::PortIndex, std::uint32_t> taps_;

@@ -107,6 +107,14 @@ void Fabric::hand_over_slots(NodeIndex lender, std::uint32_t first, PortIndex fu
   }
   builder_.lend_slots({.lender = lender, .first_slot = first, .borrower = function});
   slots_changed_ = true;
+  shared_by_[builder_.port(function).node].insert(lender);
+}
+
+std::vector<NodeIndex> Fabric::hosts_shared_by(NodeIndex function) const {
+  const auto found = shared_by_.find(function);
+  return found == shared_by_.end()
+             ? std::vector<NodeIndex>{}
+             : std::vector<NodeIndex>{found->second.begin(), found->second.end()};
 }
 
 /// The function leaves the host; the slots of its programs stay theirs.
