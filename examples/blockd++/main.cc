@@ -60,7 +60,7 @@ struct Host {
       return std::unexpected(opened.error());
     }
     device = *std::move(opened);
-    auto started = driver::LiveRdmaCm::start({device.get()});
+    auto started = driver::LiveRdmaCm::start(environment, {device.get()});
     if (!started) {
       return std::unexpected(started.error());
     }

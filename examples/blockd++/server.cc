@@ -125,6 +125,7 @@ Server::~Server() {
     left.swap(sessions_);
   }
   left.clear();  // without the lock: a handler may wait for it
+  device_.environment().wait_until([this] { return ending_ == 0; }, Instant::never());
 }
 
 Result<std::uint16_t> Server::listen(const core::RdmaCmAddress& address) {
@@ -169,7 +170,16 @@ void Server::handle_cm_event(core::RdmaCmId& id, const core::RdmaCmEvent& event,
   if (event.type == Disconnected || event.type == ConnectError || event.type == Unreachable ||
       event.type == Rejected || event.type == DeviceRemoval) {
     static_cast<void>(id.disconnect());  // answers a DREQ
-    std::unique_ptr<Session> ended;
+    end_session(id);
+  }
+}
+
+/// The server waits for it, since it is not in the list any more.
+void Server::end_session(const core::RdmaCmId& id) {
+  core::Environment& environment = device_.environment();
+  ++ending_;
+  std::unique_ptr<Session> ended;
+  {
     const std::lock_guard lock{mutex_};
     std::erase_if(sessions_, [&](auto& session) {
       if (&session->id() != &id) {
@@ -179,6 +189,9 @@ void Server::handle_cm_event(core::RdmaCmId& id, const core::RdmaCmEvent& event,
       return true;
     });
   }
+  ended.reset();
+  --ending_;
+  environment.notify();
 }
 
 }  // namespace weft::blockd

@@ -29,13 +29,15 @@ class Server final : private core::RdmaCmHandler {
   class Session;
   void handle_cm_event(core::RdmaCmId& id, const core::RdmaCmEvent& event,
                        std::unique_ptr<core::RdmaCmId> request) override;
+  void end_session(const core::RdmaCmId& id);
 
   core::RdmaCm& cm_;
   core::Device& device_;
   std::vector<std::byte> disk_;
   std::unique_ptr<core::RdmaCmId> listener_;
   std::atomic<std::uint64_t> requests_{};
-  std::mutex mutex_;  // of sessions_
+  std::atomic<unsigned> ending_{};  // sessions, by handlers of their ids
+  std::mutex mutex_;                // of sessions_
   std::list<std::unique_ptr<Session>> sessions_;
 };
 

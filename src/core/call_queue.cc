@@ -13,6 +13,15 @@ void CallQueue::add(std::function<void()> call) {
   work_.queue();
 }
 
+void CallQueue::cancel_and_wait() {
+  work_.cancel_and_wait();
+  std::vector<std::function<void()>> dropped;
+  {
+    const std::lock_guard lock{lock_};
+    dropped.swap(calls_);
+  }  // freed without the lock: what they hold may end other consumers
+}
+
 void CallQueue::run() {
   for (;;) {
     std::vector<std::function<void()>> calls;

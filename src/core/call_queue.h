@@ -23,6 +23,10 @@ class CallQueue {
 
   void add(std::function<void()> call);
 
+  /// After it no call is under way, and those that waited are dropped without having been made. Not
+  /// from inside a call; nobody adds one meanwhile.
+  void cancel_and_wait();
+
   /// No call waits or is under way. That it has become so is notified.
   [[nodiscard]] bool is_idle() const { return work_.is_idle(); }
 

@@ -63,7 +63,7 @@ class LiveHost {
       devices.push_back(opened->get());
       made.devices_.push_back(*std::move(opened));
     }
-    auto cm = verbs_driver::LiveRdmaCm::start(devices);
+    auto cm = verbs_driver::LiveRdmaCm::start(made.environment_, devices);
     if (!cm) {
       log(core::LogLevel::Warning, cm.error().reason);
       return {};  // devices can be used without it

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <span>
@@ -37,15 +38,28 @@ using verbs::RdmaCmEventType;
   return made;
 }
 
+/// An event that waits for its handler. A request whose listener goes before is rejected.
+struct Told {
+  core::RdmaCmEvent event;
+  std::unique_ptr<LiveRdmaCmId> request;
+};
+
 }  // namespace
 
-Result<std::unique_ptr<LiveRdmaCm>> LiveRdmaCm::start(std::vector<VerbsDevice*> devices) {
+Result<std::unique_ptr<LiveRdmaCm>> LiveRdmaCm::start(core::Environment& environment,
+                                                      std::vector<VerbsDevice*> devices) {
   const auto library = load_rdmacm();
   if (!library) {
     return std::unexpected(library.error());
   }
-  std::unique_ptr<LiveRdmaCm> made{new LiveRdmaCm(**library, std::move(devices))};
-  made->channel_ = (*library)->create_event_channel();
+  return start(environment, std::move(devices), **library);
+}
+
+Result<std::unique_ptr<LiveRdmaCm>> LiveRdmaCm::start(core::Environment& environment,
+                                                      std::vector<VerbsDevice*> devices,
+                                                      const RdmaCmLibrary& library) {
+  std::unique_ptr<LiveRdmaCm> made{new LiveRdmaCm(environment, library, std::move(devices))};
+  made->channel_ = library.create_event_channel();
   if (made->channel_ == nullptr) {
     return std::unexpected(library_error(errno, "rdma_create_event_channel"));
   }
@@ -63,6 +77,12 @@ LiveRdmaCm::~LiveRdmaCm() {
     eventfd_write(stop_.get(), 1);
     thread_.join();
   }
+  environment_.wait_until(
+      [this] {
+        const std::lock_guard lock{mutex_};
+        return std::ranges::all_of(ended_, [](const auto& one) { return one->is_idle(); });
+      },
+      Instant::never());
   WEFT_ASSERT(ids_.empty(), "the ids of a connection manager are destroyed before it");
   if (channel_ != nullptr) {
     library_.destroy_event_channel(channel_);
@@ -85,7 +105,8 @@ Result<std::unique_ptr<core::RdmaCmId>> LiveRdmaCm::create(core::RdmaCmHandler& 
       !made) {
     return std::unexpected(made.error());
   }
-  return std::make_unique<LiveRdmaCmId>(*this, id, handler);
+  const std::lock_guard lock{mutex_};
+  return enter(id, handler, false);
 }
 
 VerbsDevice* LiveRdmaCm::find_device(ibv_context* context) const {
@@ -99,21 +120,25 @@ VerbsDevice* LiveRdmaCm::find_device(ibv_context* context) const {
   return nullptr;
 }
 
-void LiveRdmaCm::enter(LiveRdmaCmId& id) {
-  const std::lock_guard lock{mutex_};
-  ids_.emplace(id.id(), &id);
+std::unique_ptr<LiveRdmaCmId> LiveRdmaCm::enter(rdma_cm_id* id, core::RdmaCmHandler& handler,
+                                                bool is_request) {
+  auto made = std::make_unique<LiveRdmaCmId>(*this, id, handler,
+                                             std::make_shared<IdEvents>(environment_, is_request));
+  ids_.emplace(id, made.get());
+  return made;
 }
 
 void LiveRdmaCm::leave(LiveRdmaCmId& id) {
-  std::unique_lock lock{mutex_};
-  ids_.erase(id.id());
-  if (std::this_thread::get_id() == thread_.get_id()) {
-    if (handled_ == &id) {
-      handled_ = nullptr;  // its handler goes on without it
-    }
-    return;
+  {
+    const std::lock_guard lock{mutex_};
+    ids_.erase(id.id());  // nobody adds events any more
   }
-  handled_changed_.wait(lock, [&] { return handled_ != &id; });
+  id.events().end();
+  const std::lock_guard lock{mutex_};
+  std::erase_if(ended_, [](const auto& one) { return one->is_idle(); });
+  if (!id.events().is_idle()) {
+    ended_.push_back(id.share_events());
+  }
 }
 
 void LiveRdmaCm::serve_events() {
@@ -142,35 +167,23 @@ bool LiveRdmaCm::take_event() {
   const bool is_request = type == RdmaCmEventType::ConnectRequest;
   rdma_cm_id* const new_id = is_request ? event->id : nullptr;
   rdma_cm_id* const of = is_request ? event->listen_id : event->id;
-  core::RdmaCmEvent told = copy_of(*event, type.value_or(RdmaCmEventType::User));
-  LiveRdmaCmId* id = nullptr;
-  {
-    const std::lock_guard lock{mutex_};
-    const auto found = ids_.find(of);
-    id = found != ids_.end() && type ? found->second : nullptr;
-    handled_ = id;
+  const auto told = std::make_shared<Told>();
+  told->event = copy_of(*event, type.value_or(RdmaCmEventType::User));
+  std::unique_lock lock{mutex_};
+  const auto found = ids_.find(of);
+  LiveRdmaCmId* const id = found != ids_.end() && type ? found->second : nullptr;
+  if (id != nullptr && new_id != nullptr) {
+    told->request = enter(new_id, id->handler(), true);
   }
   library_.ack_cm_event(event);  // from here on another id may have the address of one that ended
-  if (id == nullptr) {
-    if (new_id != nullptr) {
-      library_.destroy_id(new_id);  // the listener has gone meanwhile: rejects it
-    }
+  if (id != nullptr) {
+    id->events().add([id, told] { id->handle(told->event, std::move(told->request)); });
     return true;
   }
-  std::unique_ptr<core::RdmaCmId> request;
+  lock.unlock();
   if (new_id != nullptr) {
-    request = std::make_unique<LiveRdmaCmId>(*this, new_id, id->handler());
+    library_.destroy_id(new_id);  // the listener has gone meanwhile: rejects it
   }
-  if (told.type == RdmaCmEventType::ConnectResponse) {
-    const auto established = id->establish();
-    told.type = established ? RdmaCmEventType::Established : RdmaCmEventType::ConnectError;
-  } else if (told.type == RdmaCmEventType::Disconnected) {
-    id->fail_qp();
-  }
-  id->handler().handle_cm_event(*id, told, std::move(request));
-  const std::lock_guard lock{mutex_};
-  handled_ = nullptr;
-  handled_changed_.notify_all();
   return true;
 }
 

@@ -101,6 +101,22 @@ LiveRdmaCmId::~LiveRdmaCmId() {
   cm_.library_.destroy_id(id_);  // ends the connection, whatever its state
 }
 
+void LiveRdmaCmId::handle(core::RdmaCmEvent& event, std::unique_ptr<LiveRdmaCmId> request) {
+  if (request != nullptr) {
+    const std::shared_ptr<IdEvents> of_request = request->events_;
+    of_request->announce([&] { handler().handle_cm_event(*this, event, std::move(request)); });
+    return;
+  }
+  if (event.type == verbs::RdmaCmEventType::ConnectResponse) {
+    const auto established = establish();
+    event.type =
+        established ? verbs::RdmaCmEventType::Established : verbs::RdmaCmEventType::ConnectError;
+  } else if (event.type == verbs::RdmaCmEventType::Disconnected) {
+    fail_qp();
+  }
+  handler().handle_cm_event(*this, event, nullptr);
+}
+
 core::Device* LiveRdmaCmId::device() const {
   VerbsDevice* const found = id_->verbs != nullptr ? cm_.find_device(id_->verbs) : nullptr;
   return found != nullptr ? &found->device() : nullptr;

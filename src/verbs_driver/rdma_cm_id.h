@@ -4,8 +4,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "core/cm/rdma_cm.h"
+#include "verbs_driver/id_events.h"
 #include "verbs_driver/rdma_cm.h"
 
 namespace weft::verbs_driver {
@@ -14,10 +16,9 @@ namespace weft::verbs_driver {
 class LiveRdmaCmId final : public core::RdmaCmId {
  public:
   /// Takes the id over.
-  LiveRdmaCmId(LiveRdmaCm& cm, rdma_cm_id* id, core::RdmaCmHandler& handler)
-      : cm_(cm), id_(id), handler_(&handler) {
-    cm_.enter(*this);
-  }
+  LiveRdmaCmId(LiveRdmaCm& cm, rdma_cm_id* id, core::RdmaCmHandler& handler,
+               std::shared_ptr<IdEvents> events)
+      : cm_(cm), id_(id), handler_(&handler), events_(std::move(events)) {}
   ~LiveRdmaCmId() override;
   LiveRdmaCmId(const LiveRdmaCmId&) = delete;
   LiveRdmaCmId& operator=(const LiveRdmaCmId&) = delete;
@@ -45,15 +46,19 @@ class LiveRdmaCmId final : public core::RdmaCmId {
   Result<void> disconnect() override;
   Result<void> notify(verbs::AsyncEventType event) override;
 
-  // --- for LiveRdmaCm, in its thread
+  // --- for LiveRdmaCm
   [[nodiscard]] rdma_cm_id* id() const { return id_; }
   [[nodiscard]] core::RdmaCmHandler& handler() const { return *handler_; }
+  [[nodiscard]] IdEvents& events() const { return *events_; }
+  [[nodiscard]] std::shared_ptr<IdEvents> share_events() const { return events_; }
+  /// What the QP has to do with the event, then its handler.
+  void handle(core::RdmaCmEvent& event, std::unique_ptr<LiveRdmaCmId> request);
+
+ private:
   /// REP has come: the QP goes to RTS, and RTU to the peer.
   Result<void> establish();
   /// To error, so that what is posted is flushed.
   void fail_qp();
-
- private:
   Result<void> adopt(core::Qp& qp);
   Result<void> apply(verbs::QpState state);
   Result<void> make_ready();
@@ -61,7 +66,8 @@ class LiveRdmaCmId final : public core::RdmaCmId {
   LiveRdmaCm& cm_;
   rdma_cm_id* const id_;
   std::atomic<core::RdmaCmHandler*> handler_;
-  /// The program may destroy the QP while the thread of events fails it or makes it ready.
+  const std::shared_ptr<IdEvents> events_;
+  /// The program may destroy the QP while an event fails it or makes it ready.
   mutable std::mutex qp_mutex_;
   core::Qp* qp_{};  // under it, as is what is done with it here
   bool owns_qp_{};

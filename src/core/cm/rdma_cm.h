@@ -50,8 +50,10 @@ struct RdmaCmEvent {
   verbs::ConnectionParameters parameters{};
 };
 
-/// What happens to an id. Called from one thread after the other, one event of an id at a time; may
-/// sleep, and may call everything of any id, and destroy any id, its own too.
+/// What happens to an id. One event of an id at a time, in order, while those of other ids go on
+/// in other threads; those of a request's id follow when the handler that took it has returned. May
+/// sleep, and may call everything of any id, and destroy any id, its own too; who destroys another
+/// waits for that one's handler.
 class RdmaCmHandler {
  public:
   /// `request` is there with ConnectRequest only, the new id, without a handler's choice the
@@ -79,7 +81,8 @@ class RdmaCmId {
   [[nodiscard]] virtual std::optional<Gid> peer_gid() const { return std::nullopt; }
   /// By then: the GID of this end's port (the path's SGID).
   [[nodiscard]] virtual std::optional<Gid> source_gid() const { return std::nullopt; }
-  /// What the events are for from now on; before it returns an event may still go to the other.
+  /// What the events are for from now on; before it returns an event may still go to the other,
+  /// unless a listener's handler calls this of the request that it takes.
   virtual void set_handler(RdmaCmHandler& handler) = 0;
 
   /// Port 0: any that is free. AddressInUse, AddressNotAvailable.

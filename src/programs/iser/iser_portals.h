@@ -52,7 +52,7 @@ class IserPortals final : public iscsi::Transport, private core::RdmaCmHandler {
   weft::iscsi::TargetServer& server_;
   const std::string device_;
   std::unique_ptr<rdma::Host> host_;
-  std::mutex mutex_;  // of the requests, which come in RDMA-CM's thread
+  std::mutex mutex_;  // of the requests, which come where RDMA-CM calls its handlers
   std::deque<Request> requests_;
   std::unique_ptr<core::Work> accept_work_;
   std::map<std::uint64_t, std::unique_ptr<weft::iser::TargetDatamover>> connections_;

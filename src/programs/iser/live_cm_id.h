@@ -1,7 +1,7 @@
 #pragma once
 
-// The body of iSER's connection manager over RDMA-CM: events come in a thread of that, and are told
-// in the environment's.
+// The body of iSER's connection manager over RDMA-CM: events, wherever its handlers are called, are
+// told in the environment's work queue, one after the other.
 
 #include <deque>
 #include <memory>

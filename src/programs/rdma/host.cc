@@ -31,7 +31,7 @@ Result<std::unique_ptr<Host>> Host::open(asio::io_context& loop, const std::stri
                 "in memory and files of any size want",
                 made->device().name());
   }
-  auto started = verbs_driver::LiveRdmaCm::start({made->device_.get()});
+  auto started = verbs_driver::LiveRdmaCm::start(made->environment_, {made->device_.get()});
   if (!started) {
     return std::unexpected(started.error());
   }

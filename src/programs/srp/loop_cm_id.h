@@ -1,6 +1,7 @@
 #pragma once
 
-// An id of RDMA-CM whose events, which come in a thread of that, are told in the environment's.
+// An id of RDMA-CM whose events, wherever its handlers are called, are told in the environment's
+// work queue, one after the other.
 
 #include <deque>
 #include <functional>

@@ -133,7 +133,7 @@ class TargetDevice final : private core::RdmaCmHandler {
   std::unique_ptr<weft::iser::SharedReceives> shared_;  // null: none
   std::vector<std::shared_ptr<TargetLink>> connections_;
   std::vector<std::string> addresses_;
-  std::mutex mutex_;  // of the requests, which come in RDMA-CM's thread
+  std::mutex mutex_;  // of the requests, which come where RDMA-CM calls its handlers
   std::deque<Request> requests_;
   std::unique_ptr<core::Work> accept_work_;
   std::unique_ptr<core::Work> collect_work_;
