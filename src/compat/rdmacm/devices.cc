@@ -139,6 +139,17 @@ void give_back(Device& device) {
   close_if_gone(device);
 }
 
+void close_gone_devices() {
+  const std::lock_guard guard{devices_lock};
+  std::vector<Device*> unused;
+  for (const auto& device : devices[getpid()]) {
+    if (device->users == 0 && !device->is_listed) {
+      unused.push_back(device.get());
+    }
+  }
+  std::ranges::for_each(unused, [](Device* device) { close_if_gone(*device); });
+}
+
 ibv_xrcd* shared_xrc_domain(Device& device) {
   const std::lock_guard guard{devices_lock};
   if (device.xrcd == nullptr) {
@@ -163,7 +174,8 @@ WEFT_EXPORT ibv_context** rdma_get_devices(int* count) {
     const std::lock_guard guard{devices_lock};
     const DeviceList list;
     for (ibv_device* const each : list.all()) {
-      if (const Device* const device = open_device(*each)) {
+      if (Device* const device = open_device(*each)) {
+        device->is_listed = true;
         contexts.push_back(device->verbs);
       }
     }
@@ -191,6 +203,7 @@ WEFT_EXPORT void rdma_free_devices(ibv_context** list) {
     const auto found =
         std::ranges::find_if(open, [&](const auto& device) { return device->verbs == *each; });
     if (found != open.end()) {
+      (*found)->is_listed = false;
       close_if_gone(**found);
     }
   }

@@ -17,6 +17,7 @@ struct Device {
   ibv_pd* pd{};      // while any id is bound to the device
   ibv_xrcd* xrcd{};  // the same, once requested
   unsigned users{};
+  bool is_listed{};  // by rdma_get_devices(), and not freed since
   std::uint32_t max_qp_wr{};
   std::uint8_t initiator_depth{};      // maximum of a QP
   std::uint8_t responder_resources{};  // likewise
@@ -26,6 +27,9 @@ struct Device {
 [[nodiscard]] Device* take_device(const std::string& name);
 /// Drops a reference of take_device().
 void give_back(Device& device);
+/// Closes those that have gone since they were last given back: as long as they are open, the
+/// program finds no device that comes instead.
+void close_gone_devices();
 
 /// Null after refuse().
 [[nodiscard]] ibv_xrcd* shared_xrc_domain(Device& device);

@@ -150,6 +150,7 @@ void release_id(std::unique_ptr<Id> id) {
   if (id->device != nullptr) {
     give_back(*id->device);
   }
+  close_gone_devices();  // whose connections ended while a listener stayed
   std::free(id->cm.route.path_rec);
   if (id->is_synchronous) {
     close_channel(id->cm.channel);
