@@ -24,29 +24,12 @@ void log(core::LogLevel level, std::string_view text) {
   }
 }
 
-Result<std::vector<std::string>> device_names() {
-  const auto library = verbs_driver::load_verbs();
-  if (!library) {
-    return std::unexpected(library.error());
-  }
-  int count = 0;
-  ibv_device** const devices = (*library)->get_device_list(&count);
-  std::vector<std::string> names;
-  for (int i = 0; i < count; ++i) {
-    names.emplace_back((*library)->get_device_name(devices[i]));
-  }
-  if (devices != nullptr) {
-    (*library)->free_device_list(devices);
-  }
-  return names;
-}
-
 /// The host of this process, which lasts as long as it does: a kernel does not end before its
 /// modules.
 class LiveHost {
  public:
   [[nodiscard]] static Result<void> start() {
-    const auto names = device_names();
+    const auto names = verbs_driver::device_names();
     if (!names) {
       return std::unexpected(names.error());
     }

@@ -158,6 +158,23 @@ Result<const VerbsLibrary*> load_verbs() { return load<LoadedVerbs>(); }
 
 Result<const RdmaCmLibrary*> load_rdmacm() { return load<LoadedRdmaCm>(); }
 
+Result<std::vector<std::string>> device_names() {
+  const auto library = load_verbs();
+  if (!library) {
+    return std::unexpected(library.error());
+  }
+  int count = 0;
+  ibv_device** const devices = (*library)->get_device_list(&count);
+  std::vector<std::string> names;
+  for (int i = 0; devices != nullptr && i < count; ++i) {
+    names.emplace_back((*library)->get_device_name(devices[i]));
+  }
+  if (devices != nullptr) {
+    (*library)->free_device_list(devices);
+  }
+  return names;
+}
+
 Error library_error(int error_number, const char* call) {
   ErrorCode code = ErrorCode::Io;
   for (const ErrorCode one : kCodes) {

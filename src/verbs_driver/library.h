@@ -8,6 +8,7 @@
 #include <rdma/rdma_cma.h>
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -80,6 +81,9 @@ struct RdmaCmLibrary {
 /// NotFound: a library or one of its functions is not there, and which.
 [[nodiscard]] Result<const VerbsLibrary*> load_verbs();
 [[nodiscard]] Result<const RdmaCmLibrary*> load_rdmacm();
+
+/// The devices that libibverbs finds now, by name. NotFound: there is no libibverbs.
+[[nodiscard]] Result<std::vector<std::string>> device_names();
 
 /// What a call of either library has left in errno, or returned, as an Error that names the call.
 [[nodiscard]] Error library_error(int error_number, const char* call);

@@ -109,7 +109,18 @@ Result<std::unique_ptr<core::RdmaCmId>> LiveRdmaCm::create(core::RdmaCmHandler& 
   return enter(id, handler, false);
 }
 
+void LiveRdmaCm::add_device(VerbsDevice& device) {
+  const std::lock_guard lock{devices_mutex_};
+  devices_.push_back(&device);
+}
+
+void LiveRdmaCm::remove_device(const VerbsDevice& device) {
+  const std::lock_guard lock{devices_mutex_};
+  std::erase(devices_, &device);
+}
+
 VerbsDevice* LiveRdmaCm::find_device(ibv_context* context) const {
+  const std::lock_guard lock{devices_mutex_};
   // librdmacm has opened the device for itself; its GUID says which it is.
   for (VerbsDevice* const device : devices_) {
     const std::uint64_t guid = be64toh(device->library().get_device_guid(context->device));

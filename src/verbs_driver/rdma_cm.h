@@ -33,6 +33,10 @@ class LiveRdmaCm final : public core::RdmaCm {
   /// Its ids are destroyed, and it is not called by a handler.
   ~LiveRdmaCm() override;
 
+  /// Another device, whose ids there may be until it is removed; it outlives that.
+  void add_device(VerbsDevice& device);
+  void remove_device(const VerbsDevice& device);
+
   Result<std::unique_ptr<core::RdmaCmId>> create_id(core::RdmaCmHandler& handler) override;
   Result<std::unique_ptr<core::RdmaCmId>> create_native_id(core::RdmaCmHandler& handler) override;
 
@@ -56,10 +60,11 @@ class LiveRdmaCm final : public core::RdmaCm {
 
   core::Environment& environment_;
   const RdmaCmLibrary& library_;
-  const std::vector<VerbsDevice*> devices_;
   rdma_event_channel* channel_{};
   os::UniqueFd stop_;  // readable: the thread ends
   std::thread thread_;
+  mutable std::mutex devices_mutex_;  // of the devices; nothing is called with it
+  std::vector<VerbsDevice*> devices_;
   std::mutex mutex_;  // of what follows
   std::unordered_map<rdma_cm_id*, LiveRdmaCmId*> ids_;
   std::vector<std::shared_ptr<IdEvents>> ended_;  // of ids that handlers ended which go on

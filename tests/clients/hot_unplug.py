@@ -175,8 +175,8 @@ def ids(fabric):
     return fabric.status()["connections"]
 
 
-def add_victim(fabric):
-    fabric.run("node", "add", VICTIM, "--link", "s1:3")
+def add_victim(fabric, *options):
+    fabric.run("node", "add", VICTIM, "--link", "s1:3", *options)
     crash.wait_for(lambda: re.search(rf"^{VICTIM}:1 +Active", fabric.run("status"), re.MULTILINE), READY_SECONDS, f"{VICTIM} is not Active")
 
 

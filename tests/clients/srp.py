@@ -493,7 +493,7 @@ class Srp(Hosts):
             [process] = self.status(SERVER)
             self.assertEqual((process["role"], process["portals"]), ("target", [f"{target.address}:{PORT}"]))
             [seen] = process["targets"]
-            self.assertEqual(seen["id"], f"0x{target.identifier}")
+            self.assertEqual(seen["ports"], [{"id": f"0x{target.identifier}", "device": "weft0"}])
             self.assertEqual([(unit["lun"], unit["disk"], unit["bytes"], unit["read_only"]) for unit in seen["units"]],
                              [(0, str(disk), disk.stat().st_size, False), (1, "ram", 1 << 20, True)])
             self.assertEqual((seen["sessions"], seen["logins"], seen["refusals"]), ([], 0, {}))
@@ -564,15 +564,15 @@ class Srp(Hosts):
                 [process] = self.status(SERVER)
                 self.assertEqual(len(process["targets"][0]["sessions"]), len(units))
                 if shared:
-                    self.assertEqual((process["srq"]["errors"], process["srq"]["buffers"]), (0, 256), "buffers follow the number of sessions")
+                    self.assertEqual((process["devices"][0]["srq"]["errors"], process["devices"][0]["srq"]["buffers"]), (0, 256), "buffers follow the number of sessions")
                     self.assertIn("shared receives: 256 buffers", self.asked(SERVER)[1])
                 else:
-                    self.assertIsNone(process["srq"])
+                    self.assertIsNone(process["devices"][0]["srq"])
                 units[0].child.kill()  # one that ends takes no buffer with it
                 self.until(lambda: len(self.status(SERVER)[0]["targets"][0]["sessions"]) == len(units) - 1, "the session of a killed initiator stays")
                 self.good(units[1], "read -P 1 0 1M")
                 if shared:
-                    self.until(lambda: self.status(SERVER)[0]["srq"]["posted"] > 256 * 7 // 8 - 1, "a session that ended keeps buffers")
+                    self.until(lambda: self.status(SERVER)[0]["devices"][0]["srq"]["posted"] > 256 * 7 // 8 - 1, "a session that ended keeps buffers")
                 ends.close()
                 self.assertEqual(target.stop()[0], 0)
 

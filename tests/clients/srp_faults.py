@@ -147,7 +147,7 @@ class Faults(srp.Hosts):
             self.until(lambda: self.descriptors(target.child.pid) <= before, "descriptors stay")
             process = self.process()
             self.assertEqual(process["targets"][0]["logins"], MANY + 3, "the first load, and of either one more, which asks for the size")
-            self.assertGreater(process["srq"]["posted"], process["srq"]["buffers"] * 7 // 8 - 1, "sessions that ended keep buffers")
+            self.assertGreater(process["devices"][0]["srq"]["posted"], process["devices"][0]["srq"]["buffers"] * 7 // 8 - 1, "sessions that ended keep buffers")
             self.assertEqual(target.stop()[0], 0)
 
     def test_a_target_ends_in_time_under_the_load_of_a_hundred(self):
@@ -197,6 +197,55 @@ class Faults(srp.Hosts):
             output, in_time = weft_clients.communicate(target, time.monotonic() + READY_SECONDS)
             self.assertTrue(in_time, output)
             self.assertEqual(target.returncode, 0, output)
+
+    def test_all_devices_of_a_host_are_served_and_each_is_waited_for_by_itself(self):
+        """R-SRPT-2: one device is served while another is waited for; then both, by each of which the same disk is reached; both go, and come again."""
+        both = r"target 0x([0-9a-f]{32})\n(?:.*\n)*target 0x([0-9a-f]{32})\n(?:.*\n)*listening on 0\.0\.0\.0:"
+        with weft_clients.Fabric(hot_unplug.roomy_star(self.folder), name=f"srp-both-{os.getpid()}") as fabric:
+            command = [fabric.weft, "exec", CLIENT, "--", *namespaces.preloaded([fabric.weft, "srp"])]
+
+            def start(*arguments):
+                child = fabric.start(CLIENT, ["env", f"WEFT_HOST={hot_unplug.VICTIM}", fabric.weft, "srp", "target", "--name", "5", "--lun", "ram:1M", *arguments])
+                self.addCleanup(lambda: (weft_clients.end(child) if child.poll() is None else None, child.stdout.close()))
+                return child
+
+            def stop(child):
+                os.kill(child.pid, signal.SIGTERM)
+                output, in_time = weft_clients.communicate(child, time.monotonic() + READY_SECONDS)
+                self.assertTrue(in_time, output)
+                self.assertEqual(child.returncode, 0, output)
+
+            hot_unplug.add_victim(fabric)
+            target = start("--device", "weft0", "--device", "weft1")
+            identifier = self.said(target, r"target 0x([0-9a-f]{32})\n(?:.*\n)*listening on 0\.0\.0\.0:5555\n(?:.*\n)*waiting for weft1\n").group(1)
+            address = hot_unplug.address_of_victim(fabric)
+            with iscsi_attach.Attached(self.folder, f"srp://{address}:5555/{identifier}/0", command=command, environment=fabric.environment()) as attached:
+                self.good(attached, "write -P 1 0 64k")
+            for read, write in (("read -P 1 0 64k", "write -P 2 0 64k"), ("read -P 2 0 64k", "write -P 3 0 64k")):
+                fabric.run("node", "remove", hot_unplug.VICTIM, "--force")
+                self.said(target, r"weft0 has gone: its sessions have ended\n(?:.*\n)*waiting for weft0\n")
+                hot_unplug.add_victim(fabric, "--hcas", "2", "--link", "s1:4")
+                first, second = self.said(target, both + "5555\n").groups()
+                self.assertEqual((first[:16], second[:16]), ("0" * 15 + "5",) * 2)
+                self.assertNotEqual(first, second)
+                address = hot_unplug.address_of_victim(fabric)
+                urls = [f"srp://{address}:5555/{first}/0", f"srp://{address.replace('127.77.', '127.78.', 1)}:5555/{second}/0"]
+                with iscsi_attach.Attached(self.folder, *urls, "--fast-fail", "2", command=command, environment=fabric.environment()) as attached:
+                    self.good(attached, read, write)
+                    said = subprocess.run([fabric.weft, "exec", hot_unplug.VICTIM, "--", fabric.weft, "srp", "status", "--json"], capture_output=True, text=True,
+                                          timeout=SECONDS, check=False, env=fabric.environment(), stdin=subprocess.DEVNULL)
+                    self.assertEqual(said.returncode, 0, said.stderr)
+                    [process] = json.loads(said.stdout)
+                    [served] = process["targets"]
+                    self.assertEqual(served["ports"], [{"id": f"0x{first}", "device": "weft0"}, {"id": f"0x{second}", "device": "weft1"}])
+                    self.assertEqual(sorted(session["device"] for session in served["sessions"]), ["weft0", "weft1"])
+                for url in reversed(urls):  # each by itself
+                    with iscsi_attach.Attached(self.folder, url, command=command, environment=fabric.environment()) as attached:
+                        self.good(attached, write.replace("write", "read"))
+            everything = start("--portal", "0.0.0.0:5556")
+            self.assertEqual(self.said(everything, both + "5556\n").groups(), (first, second))
+            stop(everything)
+            stop(target)
 
     def test_a_host_that_goes_ends_its_target_and_gives_errors(self):
         """R-SRPT-2: a device that goes from a target that does not wait for another."""

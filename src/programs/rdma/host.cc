@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string_view>
 #include <utility>
@@ -20,23 +21,45 @@ Result<std::unique_ptr<Host>> Host::open(asio::io_context& loop, const std::stri
   std::unique_ptr<Host> made{
       new Host{loop, program}
   };
-  auto opened = verbs_driver::VerbsDevice::open(made->registry_, {.name = device});
-  if (!opened) {
+  if (auto opened = made->open_device(device); !opened) {
     return std::unexpected(opened.error());
   }
-  made->device_ = *std::move(opened);
-  if (!made->device_->uses_on_demand_paging()) {
-    return fail(ErrorCode::NotSupported,
-                "{} cannot reach all memory under one key (implicit on-demand paging), which disks "
-                "in memory and files of any size want",
-                made->device().name());
-  }
-  auto started = verbs_driver::LiveRdmaCm::start(made->environment_, {made->device_.get()});
+  auto started = verbs_driver::LiveRdmaCm::start(made->environment_, {made->devices_.back().get()});
   if (!started) {
     return std::unexpected(started.error());
   }
   made->cm_ = *std::move(started);
   return made;
+}
+
+Result<void> Host::open_device(const std::string& name) {
+  auto opened = verbs_driver::VerbsDevice::open(registry_, {.name = name});
+  if (!opened) {
+    return std::unexpected(opened.error());
+  }
+  if (!(*opened)->uses_on_demand_paging()) {
+    return fail(ErrorCode::NotSupported,
+                "{} cannot reach all memory under one key (implicit on-demand paging), which disks "
+                "in memory and files of any size want",
+                (*opened)->device().name());
+  }
+  devices_.push_back(*std::move(opened));
+  return {};
+}
+
+Result<core::Device*> Host::add_device(const std::string& name) {
+  if (auto opened = open_device(name); !opened) {
+    return std::unexpected(opened.error());
+  }
+  cm_->add_device(*devices_.back());
+  return &devices_.back()->device();
+}
+
+void Host::remove_device(const core::Device& device) {
+  const auto found =
+      std::ranges::find_if(devices_, [&](const auto& one) { return &one->device() == &device; });
+  cm_->remove_device(**found);
+  devices_.erase(found);
 }
 
 }  // namespace weft::programs::rdma

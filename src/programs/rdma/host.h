@@ -3,6 +3,7 @@
 #include <asio/io_context.hpp>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "core/registry.h"
@@ -12,8 +13,8 @@
 
 namespace weft::programs::rdma {
 
-/// What a program of the kernel's side has: an environment on its Asio loop, a device of the
-/// libibverbs that it finds at run time, and RDMA-CM of its librdmacm.
+/// What a program of the kernel's side has: an environment on its Asio loop, devices of the
+/// libibverbs that it finds at run time, and RDMA-CM of its librdmacm. The loop's thread.
 class Host {
  public:
   /// `device` as libibverbs names it; empty: the first. NotFound: no libraries; NoSuchDevice.
@@ -25,15 +26,21 @@ class Host {
 
   [[nodiscard]] LoopEnvironment& environment() { return environment_; }
   [[nodiscard]] core::Registry& registry() { return registry_; }
-  [[nodiscard]] core::Device& device() { return device_->device(); }
+  /// That by which it was opened, until that is removed.
+  [[nodiscard]] core::Device& device() { return devices_.front()->device(); }
+  /// Another one, refused as by open().
+  [[nodiscard]] Result<core::Device*> add_device(const std::string& name);
+  /// Nothing of it is used any more.
+  void remove_device(const core::Device& device);
   [[nodiscard]] core::RdmaCm& cm() { return *cm_; }
 
  private:
   Host(asio::io_context& loop, const std::string& program);
+  Result<void> open_device(const std::string& name);
 
   LoopEnvironment environment_;
   core::Registry registry_{environment_};
-  std::unique_ptr<verbs_driver::VerbsDevice> device_;
+  std::vector<std::unique_ptr<verbs_driver::VerbsDevice>> devices_;
   std::unique_ptr<verbs_driver::LiveRdmaCm> cm_;
 };
 

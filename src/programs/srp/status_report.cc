@@ -48,17 +48,25 @@ using weft::srp::to_string;
   };
 }
 
-/// Channels of one initiator port are one session (SRP r16a §4.4).
-[[nodiscard]] Json sessions_of(const std::vector<ChannelStatus>& channels) {
+[[nodiscard]] std::string device_of(const TargetStatus& target, const ChannelStatus& channel) {
+  const auto port = std::ranges::find(target.ports, channel.port, &TargetPortStatus::name);
+  return port == target.ports.end() ? std::string{} : port->device;
+}
+
+/// Channels of one initiator port to one port of a target are one session (SRP r16a §4.4).
+[[nodiscard]] Json sessions_of(const TargetStatus& target) {
   Json sessions = Json::array();
-  for (const ChannelStatus& channel : channels) {
+  for (const ChannelStatus& channel : target.channels) {
     const std::string id = to_string(channel.initiator.port_id);
+    const std::string device = device_of(target, channel);
     auto session = std::find_if(sessions.begin(), sessions.end(), [&](const Json& one) {
-      return one.at("initiator").get<std::string>() == id;
+      return one.at("initiator").get<std::string>() == id &&
+             one.at("device").get<std::string>() == device;
     });
     if (session == sessions.end()) {
       Json made = {
           {"initiator", id           },
+          {"device",    device       },
           {"channels",  Json::array()}
       };
       if (channel.initiator.gid) {
@@ -90,13 +98,36 @@ using weft::srp::to_string;
   for (const auto& [reason, count] : target.counters.refusals) {
     refusals[std::string{name_of(reason)}] = count;
   }
+  Json ports = Json::array();
+  for (const TargetPortStatus& port : target.ports) {
+    ports.push_back({
+        {"id",     to_string(port.id)},
+        {"device", port.device       }
+    });
+  }
   return {
-      {"id",       to_string(target.id)             },
+      {"ports",    std::move(ports)                 },
       {"units",    std::move(units)                 },
-      {"sessions", sessions_of(target.channels)     },
+      {"sessions", sessions_of(target)              },
       {"logins",   target.counters.logins           },
       {"refusals", std::move(refusals)              },
       {"counters", json_of(target.counters.channels)}
+  };
+}
+
+[[nodiscard]] Json json_of(const TargetDeviceStatus& device) {
+  Json shared;
+  if (device.shared) {
+    shared = {
+        {"buffers",      device.shared->buffers     },
+        {"posted",       device.shared->posted      },
+        {"limit_events", device.shared->limit_events},
+        {"errors",       device.shared->errors      }
+    };
+  }
+  return {
+      {"name", device.name      },
+      {"srq",  std::move(shared)}
   };
 }
 
@@ -120,12 +151,12 @@ using weft::srp::to_string;
   return text;
 }
 
-void print_session(std::string& text, const Json& session) {
+void print_session(std::string& text, const Json& session, bool with_device) {
   const std::string from = session.contains("ip")    ? session["ip"].get<std::string>()
                            : session.contains("gid") ? session["gid"].get<std::string>()
                                                      : std::string{"an unknown port"};
-  text +=
-      fmt::format("  session of {} from {}\n", session.at("initiator").get<std::string>(), from);
+  text += fmt::format("  session of {} from {}{}\n", session.at("initiator").get<std::string>(),
+                      from, with_device ? " on " + session.at("device").get<std::string>() : "");
   for (const Json& channel : session.at("channels")) {
     text += fmt::format(
         "    channel {}: {}, {} credits of {}, {} commands under way\n      {}\n",
@@ -135,22 +166,33 @@ void print_session(std::string& text, const Json& session) {
   }
 }
 
-void print_target(std::string& text, const Json& process, const Json& target) {
-  const auto device = process.at("device").get<std::string>();
-  text += fmt::format("target {} of process {} {}\n", target.at("id").get<std::string>(),
-                      process.at("pid").get<pid_t>(),
-                      device.empty() ? "waits for an RDMA device" : "on " + device);
+/// How logins reach the targets, if there is a device.
+void print_devices(std::string& text, const Json& process, bool with_names) {
   const auto portals = process.at("portals").get<std::vector<std::string>>();
-  if (!device.empty()) {
+  if (!process.at("devices").empty()) {
     text += fmt::format("  listens on {}, and by service ID {}\n", fmt::join(portals, ", "),
                         process.at("service_id").get<std::string>());
   }
-  if (const Json& shared = process.at("srq"); !shared.is_null()) {
-    text += fmt::format("  shared receives: {} buffers, {} posted, few were left {} times\n",
-                        shared.at("buffers").get<std::uint64_t>(),
-                        shared.at("posted").get<std::uint64_t>(),
-                        shared.at("limit_events").get<std::uint64_t>());
+  for (const Json& device : process.at("devices")) {
+    if (const Json& shared = device.at("srq"); !shared.is_null()) {
+      text += fmt::format("  shared receives{}: {} buffers, {} posted, few were left {} times\n",
+                          with_names ? " of " + device.at("name").get<std::string>() : "",
+                          shared.at("buffers").get<std::uint64_t>(),
+                          shared.at("posted").get<std::uint64_t>(),
+                          shared.at("limit_events").get<std::uint64_t>());
+    }
   }
+}
+
+void print_target(std::string& text, const Json& process, const Json& target) {
+  for (const Json& port : target.at("ports")) {
+    const auto device = port.at("device").get<std::string>();
+    text += fmt::format("target {} of process {} {}\n", port.at("id").get<std::string>(),
+                        process.at("pid").get<pid_t>(),
+                        device.empty() ? "waits for an RDMA device" : "on " + device);
+  }
+  const bool has_several = process.at("devices").size() > 1;
+  print_devices(text, process, has_several);
   for (const Json& unit : target.at("units")) {
     text += fmt::format("  LUN {}: {}, {} octets in blocks of {}{}\n",
                         unit.at("lun").get<std::uint16_t>(), unit.at("disk").get<std::string>(),
@@ -159,7 +201,7 @@ void print_target(std::string& text, const Json& process, const Json& target) {
                         unit.at("read_only").get<bool>() ? ", read-only" : "");
   }
   for (const Json& session : target.at("sessions")) {
-    print_session(text, session);
+    print_session(text, session, has_several);
   }
   if (const auto left_out = process.at("left_out").get<std::uint64_t>(); left_out != 0) {
     text += fmt::format("  {} channels of this process are not shown\n", left_out);
@@ -203,20 +245,14 @@ std::string to_json(TargetReport report) {
     target.channels.resize(told);
     targets.push_back(json_of(target));
   }
-  Json shared;
-  if (report.shared) {
-    shared = {
-        {"buffers",      report.shared->buffers     },
-        {"posted",       report.shared->posted      },
-        {"limit_events", report.shared->limit_events},
-        {"errors",       report.shared->errors      }
-    };
+  Json devices = Json::array();
+  for (const TargetDeviceStatus& device : report.devices) {
+    devices.push_back(json_of(device));
   }
   const Json whole = {
-      {"srq", std::move(shared)},
       {"role", "target"},
       {"pid", report.pid},
-      {"device", report.device},
+      {"devices", std::move(devices)},
       {"service_id", fmt::format("{:016x}", report.service_id)},
       {"portals", report.portals},
       {"left_out", left_out},

@@ -27,21 +27,32 @@ struct UnitStatus {
   bool read_only{};
 };
 
-struct TargetStatus {
+/// Of a target, at one device.
+struct TargetPortStatus {
   wire::SrpPortId id{};
+  std::string name{};    ///< as channels have it
+  std::string device{};  ///< empty: it waits for one
+};
+
+struct TargetStatus {
+  std::vector<TargetPortStatus> ports{};
   std::vector<UnitStatus> units{};
   std::vector<weft::srp::ChannelStatus> channels{};
   weft::srp::TargetCounters counters{};
 };
 
+struct TargetDeviceStatus {
+  std::string name{};
+  std::optional<weft::iser::SharedReceiveCounters> shared{};  ///< none: channels have their own
+};
+
 /// Of a process of `weft srp target`.
 struct TargetReport {
   pid_t pid{};
-  std::string device{};
+  std::vector<TargetDeviceStatus> devices{};
   std::uint64_t service_id{};          ///< by which device management says to log in
   std::vector<std::string> portals{};  ///< HOST:PORT
   std::vector<TargetStatus> targets{};
-  std::optional<weft::iser::SharedReceiveCounters> shared{};  ///< none: channels have their own
 };
 
 struct PathStatus {

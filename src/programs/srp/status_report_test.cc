@@ -23,6 +23,7 @@ using weft::srp::PathState;
 
 [[nodiscard]] ChannelStatus channel(std::uint64_t id, std::uint8_t initiator) {
   ChannelStatus status{.id = ChannelId{id},
+                       .port = "1",
                        .initiator = {.port_id = port_id(initiator)},
                        .state = ChannelState::Live,
                        .limit = 128,
@@ -34,7 +35,7 @@ using weft::srp::PathState;
 
 [[nodiscard]] TargetReport report() {
   TargetStatus target{
-      .id = port_id(0xAA),
+      .ports = {{.id = port_id(0xAA), .name = "1", .device = "weft0"}},
       .units = {{.lun = 0, .disk = "ram", .bytes = 1 << 20, .block_bytes = 512},
                 {.lun = 1, .disk = "/a\"b", .bytes = 4096, .block_bytes = 4096, .read_only = true}},
       .channels = {channel(1, 7), channel(2, 8), channel(3, 7)},
@@ -46,7 +47,7 @@ using weft::srp::PathState;
   target.channels[0].initiator.gid = Gid{kDefaultGidPrefix, Guid{0xABCD}};
   return {
       .pid = 42,
-      .device = "weft0",
+      .devices = {{.name = "weft0"}},
       .service_id = 0x13F'15B3,
       .portals = {"127.77.0.1:5555", "127.77.0.1:5556"},
       .targets = {std::move(target)}
@@ -56,7 +57,7 @@ using weft::srp::PathState;
 TEST(SrpStatusReport, ChannelsOfOneInitiatorAreOneSession) {
   const auto json = nlohmann::json::parse(to_json(report()));
   EXPECT_EQ(json["role"], "target");
-  EXPECT_TRUE(json["srq"].is_null());
+  EXPECT_TRUE(json["devices"][0]["srq"].is_null());
   EXPECT_EQ(json["pid"], 42);
   EXPECT_EQ(json["service_id"], "00000000013f15b3");
   const auto& target = json["targets"][0];
@@ -91,13 +92,28 @@ TEST(SrpStatusReport, IsReadByPeople) {
             "0 resets, 1 violations of the protocol\n"
             "  refused: 2 logins: RDMA channel limit reached\n");
   TargetReport shares = report();
-  shares.shared =
+  shares.devices[0].shared =
       weft::iser::SharedReceiveCounters{.buffers = 512, .posted = 500, .limit_events = 1};
   EXPECT_NE(status_text(to_json(shares))
                 ->find("\n  shared receives: 512 buffers, 500 posted, few were left 1 times\n"),
             std::string::npos);
+  TargetReport two = report();
+  two.devices.push_back({.name = "weft1", .shared = shares.devices[0].shared});
+  two.targets[0].ports.push_back({.id = port_id(0xBB), .name = "2", .device = "weft1"});
+  two.targets[0].channels[2].port = "2";
+  const std::string of_two = *status_text(to_json(two));
+  EXPECT_TRUE(of_two.starts_with(
+      "target 0x000000000000000000000000000000aa of process 42 on weft0\n"
+      "target 0x000000000000000000000000000000bb of process 42 on weft1\n"
+      "  listens on 127.77.0.1:5555, 127.77.0.1:5556, and by service ID 00000000013f15b3\n"
+      "  shared receives of weft1: 512 buffers, 500 posted, few were left 1 times\n"))
+      << of_two;
+  EXPECT_NE(of_two.find("00007 from fe80::abcd on weft0\n    channel 1"), std::string::npos);
+  EXPECT_NE(of_two.find("00007 from an unknown port on weft1\n    channel 3"), std::string::npos)
+      << "a session of its own: " << of_two;
   TargetReport waits = report();
-  waits.device.clear();
+  waits.devices.clear();
+  waits.targets[0].ports[0].device.clear();
   const std::string waiting = *status_text(to_json(waits));
   EXPECT_NE(waiting.find("of process 42 waits for an RDMA device\n  LUN 0: ram"), std::string::npos)
       << waiting;

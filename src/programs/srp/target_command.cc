@@ -29,12 +29,13 @@ CLI::App& add_target_command(CLI::App& app, TargetOptions& options) {
                   "Who may log in: a port identifier, a GUID, or an IP address; default: all")
       ->needs("--lun");
   target.add_option("--config", options.configuration, "A TOML file; SIGHUP reads it again");
-  target.add_option("--device", options.device, "The RDMA device; default: the first");
+  target.add_option("--device", options.devices,
+                    "An RDMA device to serve, several times; default: all that there are");
   target.add_flag("--no-srq", options.no_srq,
                   "Each channel has receive buffers of its own; default: all share some by an SRQ "
                   "where the device has them");
   target.add_flag("--no-wait", options.no_wait,
-                  "End where there is no RDMA device, or it goes; default: wait for one");
+                  "End where there is no RDMA device, or the last goes; default: wait for one");
   return target;
 }
 
@@ -83,7 +84,7 @@ int run_target(const TargetOptions& options) {
   }
   auto service = TargetService::start(
       *configuration,
-      {.device = options.device, .uses_srq = !options.no_srq, .waits = !options.no_wait},
+      {.devices = options.devices, .uses_srq = !options.no_srq, .waits = !options.no_wait},
       [options] { return configuration_of(options); });
   if (!service) {
     fmt::print(stderr, "weft-srp: {}\n", service.error().reason);

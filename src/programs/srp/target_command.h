@@ -17,7 +17,7 @@ struct TargetOptions {
   std::vector<std::string> units{};
   std::vector<std::string> allowed{};
   std::string configuration{};
-  std::string device{};
+  std::vector<std::string> devices{};
   bool no_srq{};
   bool no_wait{};
 };

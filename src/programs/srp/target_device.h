@@ -1,22 +1,20 @@
 #pragma once
 
 // One RDMA device that SRP targets serve, from its coming to its end (srpt_add_one,
-// srpt_remove_one; R-SRPT-2): ports that listen by RDMA-CM, channels, device management, events.
+// srpt_remove_one; R-SRPT-2): channels, device management, events. A host may have several.
 
 #include <asio/io_context.hpp>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "core/cm/rdma_cm.h"
+#include "core/device.h"
 #include "core/events.h"
 #include "core/work.h"
-#include "programs/rdma/host.h"
 #include "programs/srp/device_management.h"
 #include "programs/srp/start_order.h"
 #include "programs/srp/target_events.h"
@@ -26,75 +24,81 @@
 
 namespace weft::programs::srp {
 
-struct TargetDeviceOptions {
-  std::string name{};                  ///< as libibverbs has it; empty: the first
-  bool uses_srq{true};                 ///< all channels share receive buffers, if the device can
-  std::vector<std::string> portals{};  ///< HOST:PORT to listen on
+/// Somebody asks for a connection.
+struct LoginArrival {
+  std::unique_ptr<core::RdmaCmId> id;
+  verbs::ConnectionParameters offered;
 };
+
+class TargetDevice;
 
 /// Whose targets the device serves. Called in the loop's thread.
 class TargetDeviceClient {
  public:
   /// From now on targets take logins by the names that they have at the device.
   [[nodiscard]] virtual Result<void> name_targets(Guid ioc_guid) = 0;
-  /// They take none any more, and sessions end; each that has is followed by collect().
-  virtual void end_sessions() = 0;
+  /// They take none there any more, and sessions end; each that has is followed by collect().
+  virtual void end_sessions(Guid ioc_guid) = 0;
+  /// At the portals, if nobody listens there yet: logins may come.
+  [[nodiscard]] virtual Result<void> listen() = 0;
+  /// By which they may come, for device management.
+  [[nodiscard]] virtual std::uint64_t service_id() const = 0;
   /// That which the login names; null: there is none at all.
-  [[nodiscard]] virtual TargetNode* node_of(const weft::srp::LoginRequest& request) = 0;
+  [[nodiscard]] virtual TargetNode* node_of(Guid ioc_guid,
+                                            const weft::srp::LoginRequest& request) = 0;
   /// Port identifiers, for device management.
-  [[nodiscard]] virtual std::vector<wire::SrpPortId> targets() const = 0;
+  [[nodiscard]] virtual std::vector<wire::SrpPortId> targets(Guid ioc_guid) const = 0;
   /// Channels that are released may be freed: none is on the stack.
   virtual void collect() = 0;
-  /// After that, when no link refers to them: targets that were removed, too.
+  /// After that: targets that were removed, too, if no device's links refer to them.
   virtual void free_targets() = 0;
   /// The device was pulled out.
-  virtual void handle_gone() = 0;
+  virtual void handle_gone(TargetDevice& device) = 0;
   /// After leave(): nothing is under way any more. The device may be freed, but not from inside.
-  virtual void handle_quiet() = 0;
+  virtual void handle_quiet(TargetDevice& device) = 0;
 
  protected:
   ~TargetDeviceClient() = default;
 };
 
 /// The loop's thread, but for the driver's own threads.
-class TargetDevice final : private core::RdmaCmHandler {
+class TargetDevice final {
  public:
-  /// Opens it, names the targets, and listens. NoSuchDevice: there is none.
+  /// Names the targets, and listens. The device outlives it. `uses_srq`: all channels share receive
+  /// buffers, if the device can.
   [[nodiscard]] static Result<std::unique_ptr<TargetDevice>> open(asio::io_context& loop,
-                                                                  TargetDeviceOptions options,
+                                                                  core::Device& device,
+                                                                  bool uses_srq,
                                                                   TargetDeviceClient& client);
-  /// Sessions that there still are end first.
-  ~TargetDevice();
+  ~TargetDevice() { end(); }
   TargetDevice(const TargetDevice&) = delete;
   TargetDevice& operator=(const TargetDevice&) = delete;
 
+  /// A login that came by this device.
+  void accept(LoginArrival arrival);
   /// No logins any more, and all sessions end; handle_quiet() follows.
   void leave();
+  [[nodiscard]] bool is_leaving() const { return is_leaving_; }
+  /// Sessions that there still are end, and whatever it began; for the client, which may be called.
+  void end() { sequence_.end(); }
   /// What device management tells has changed.
   void tell_management();
   /// TargetDeviceClient::collect() follows.
   void collect_later() { collect_work_->queue(); }
 
-  [[nodiscard]] std::string name() const { return std::string{host_->device().name()}; }
+  [[nodiscard]] core::Device& device() const { return device_; }
+  [[nodiscard]] std::string name() const { return std::string{device_.name()}; }
   [[nodiscard]] Guid ioc_guid() const { return ioc_guid_; }
-  /// As they were configured, with the ports that they have.
-  [[nodiscard]] const std::vector<std::string>& addresses() const { return addresses_; }
-  /// That device management tells.
-  [[nodiscard]] std::uint64_t service_id() const { return service_id_; }
+  /// Whether a connection was one of this target's, and may not be free of it yet.
+  [[nodiscard]] bool refers_to(const weft::srp::Target& target) const;
   /// Nothing: channels have receives of their own.
   [[nodiscard]] std::optional<weft::iser::SharedReceiveCounters> shared_receives() const;
 
  private:
-  struct Request {
-    std::unique_ptr<core::RdmaCmId> id;
-    verbs::ConnectionParameters offered;
-  };
-
   /// From its making to its end (R-SRPT-3).
   class DeviceEvents final : public core::EventHandler {
    public:
-    explicit DeviceEvents(TargetDevice& device)
-        : EventHandler(device.host_->device()), device_(device) {
+    explicit DeviceEvents(TargetDevice& device) : EventHandler(device.device_), device_(device) {
       core::register_event_handler(*this);
     }
     ~DeviceEvents() override { core::unregister_event_handler(*this); }
@@ -104,41 +108,29 @@ class TargetDevice final : private core::RdmaCmHandler {
     TargetDevice& device_;
   };
 
-  TargetDevice(asio::io_context& loop, TargetDeviceOptions options, TargetDeviceClient& client)
-      : loop_(loop), options_(std::move(options)), client_(client) {}
+  TargetDevice(asio::io_context& loop, core::Device& device, bool uses_srq,
+               TargetDeviceClient& client);
   Result<void> begin(StartStep step);
   void end(StartStep step);
-  Result<void> open_device();
+  Result<void> begin_device();
   void share_receives();
   void manage_ports();
-  void stop_listening();
   void end_sessions();
-  Result<void> listen();
-  Result<void> listen(const std::string& portal);
-  void listen_natively();
-  void handle_cm_event(core::RdmaCmId& id, const core::RdmaCmEvent& event,
-                       std::unique_ptr<core::RdmaCmId> request) override;
-  void accept_requests();
-  void accept(Request request);
   void collect();
   void handle_device_event(const core::Event& event);
   void warn(const std::string& text);
 
   asio::io_context& loop_;
-  const TargetDeviceOptions options_;
+  core::Device& device_;
+  core::Environment& environment_;
+  const bool uses_srq_;
   TargetDeviceClient& client_;
-  std::unique_ptr<rdma::Host> host_;
-  Guid ioc_guid_;
+  const Guid ioc_guid_;
   core::Pd* pd_{};
   std::unique_ptr<weft::iser::SharedReceives> shared_;  // null: none
   std::vector<std::shared_ptr<TargetLink>> connections_;
-  std::vector<std::string> addresses_;
-  std::mutex mutex_;  // of the requests, which come where RDMA-CM calls its handlers
-  std::deque<Request> requests_;
-  std::unique_ptr<core::Work> accept_work_;
+  bool takes_logins_{};
   std::unique_ptr<core::Work> collect_work_;
-  std::vector<std::unique_ptr<core::RdmaCmId>> listeners_;
-  std::uint64_t service_id_{};
   std::unique_ptr<DeviceManagement> management_;  // null: not yet, or not any more
   std::unique_ptr<DeviceEvents> device_events_;
   bool is_leaving_{};

@@ -46,6 +46,8 @@ class TargetLink final : public weft::srp::TargetConnection, private weft::iser:
   [[nodiscard]] bool is_quiet() const { return channel_ == nullptr || is_drained_; }
   /// Null: released, or not taken.
   [[nodiscard]] weft::srp::Channel* channel();
+  /// Null: no login was taken.
+  [[nodiscard]] const weft::srp::Target* target() const { return target_; }
 
   Result<void> prepare() override;
   void accept(ByteSpan login_rsp) override;

@@ -74,35 +74,41 @@ Result<void> TargetNode::come_to(Guid ioc_guid) {
   if (!names) {
     return std::unexpected(names.error());
   }
-  names_.port_id = names->port_id;
-  if (auto added = add_units(); !added) {
+  if (auto added = add_units(names->port_id); !added) {
     return added;
   }
-  options_.name = fmt::format("{:016x}", ioc_guid.value());
-  options_.target_port = names_.port_id;
   if (std::ranges::find(ports_, ioc_guid) == ports_.end()) {
     if (auto added = add_port(ioc_guid); !added) {
       return added;
     }
   }
-  return target_.set_enabled(port(), true);
+  return target_.set_enabled(port_of(ioc_guid), true);
+}
+
+std::string TargetNode::port_of(Guid ioc_guid) { return fmt::format("{:016x}", ioc_guid.value()); }
+
+wire::SrpPortId TargetNode::port_id(Guid ioc_guid) const {
+  const auto names = names_of(configuration_, ioc_guid);
+  return names ? names->port_id : names_.port_id;  // create() has asked for them
 }
 
 // Their names come from the first device, so that initiators know them again at another one.
-Result<void> TargetNode::add_units() {
+Result<void> TargetNode::add_units(const wire::SrpPortId& named_after) {
   for (; units_ < devices_.size(); ++units_) {
-    if (auto added = add_unit(configuration_.units[units_], *devices_[units_]); !added) {
+    if (auto added = add_unit(named_after, configuration_.units[units_], *devices_[units_]);
+        !added) {
       return added;
     }
   }
   return {};
 }
 
-Result<void> TargetNode::add_unit(const iscsi::UnitConfiguration& unit, scsi::BlockDevice& device) {
+Result<void> TargetNode::add_unit(const wire::SrpPortId& named_after,
+                                  const iscsi::UnitConfiguration& unit, scsi::BlockDevice& device) {
   scsi::UnitOptions options{
       .lun = scsi::Lun{unit.lun},
       .product = unit.path.empty() ? "MEMORY DISK" : "FILE DISK",
-      .naa = naa_of(port_id(), unit.lun),
+      .naa = naa_of(named_after, unit.lun),
       .protection = unit.protection,
       .max_transfer_bytes = static_cast<std::uint32_t>(options_.max_rdma_size)};
   if (unit.protection != scsi::ProtectionType::None) {  // which goes with the data
@@ -115,28 +121,31 @@ Result<void> TargetNode::add_unit(const iscsi::UnitConfiguration& unit, scsi::Bl
 
 // One for each device: an SRP target port is named after its I/O controller, which is the device.
 Result<void> TargetNode::add_port(Guid ioc_guid) {
-  options_.scsi_port = scsi::PortId{static_cast<std::uint16_t>(ports_.size() + 1)};
+  weft::srp::PortOptions options = options_;
+  options.name = port_of(ioc_guid);
+  options.target_port = port_id(ioc_guid);
+  options.scsi_port = scsi::PortId{static_cast<std::uint16_t>(ports_.size() + 1)};
   const scsi::PortOptions port{
-      .id = options_.scsi_port,
+      .id = options.scsi_port,
       .protocol = kProtocolSrp,
-      .designator = {port_id().begin(), port_id().end()}
+      .designator = {options.target_port.begin(), options.target_port.end()}
   };
   if (auto added = scsi_.add_port(port); !added) {
     return added;
   }
   ports_.push_back(ioc_guid);
-  if (auto added = target_.add_port(options_); !added) {
+  if (auto added = target_.add_port(options); !added) {
     return added;
   }
-  std::ignore = target_.allow_anybody(this->port(), names_.allowed.empty());
+  std::ignore = target_.allow_anybody(options.name, names_.allowed.empty());
   for (const weft::srp::AccessName& name : names_.allowed) {
-    std::ignore = target_.allow(this->port(), name);  // twice on the list: as good as once
+    std::ignore = target_.allow(options.name, name);  // twice on the list: as good as once
   }
   return {};
 }
 
 TargetStatus TargetNode::status() const {
-  TargetStatus status{.id = port_id(),
+  TargetStatus status{.ports = {},
                       .units = {},
                       .channels = target_.channel_status(),
                       .counters = target_.counters()};
@@ -153,13 +162,13 @@ TargetStatus TargetNode::status() const {
 }
 
 Result<void> TargetNode::change(const iscsi::TargetConfiguration& target) {
-  auto names = names_of(target, guid_of(port_id()));
+  auto names = names_of(target, Guid{});
   if (!names) {
     return std::unexpected(names.error());
   }
   const std::vector<weft::srp::AccessName> before = std::exchange(names_.allowed, names->allowed);
   for (const Guid guid : ports_) {
-    change(fmt::format("{:016x}", guid.value()), before);
+    change(port_of(guid), before);
   }
   configuration_ = target;
   return {};
@@ -181,11 +190,17 @@ void TargetNode::change(const std::string& port, const std::vector<weft::srp::Ac
   }
 }
 
-void TargetNode::leave(std::function<void()> done) {
-  if (ports_.empty()) {
+void TargetNode::leave(Guid ioc_guid, std::function<void()> done) {
+  if (std::ranges::find(ports_, ioc_guid) == ports_.end()) {
     done();
   } else {
-    std::ignore = target_.release_port(port(), std::move(done));
+    std::ignore = target_.release_port(port_of(ioc_guid), std::move(done));
+  }
+}
+
+void TargetNode::leave_all() {
+  for (const Guid guid : ports_) {
+    leave(guid, [] {});
   }
 }
 

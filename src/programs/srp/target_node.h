@@ -24,18 +24,21 @@ class TargetNode {
   /// Opens the disks. It takes no logins yet.
   [[nodiscard]] static Result<std::unique_ptr<TargetNode>> create(
       asio::io_context& loop, iscsi::WorkerPool& workers, const iscsi::TargetConfiguration& target);
-  /// Takes logins by the name that it has at the device with this GUID, perhaps another one than
-  /// before; its units stay the same to initiators.
+  /// Takes logins by the name that it has at the device with this GUID, beside others; its units
+  /// are the same to initiators at each.
   Result<void> come_to(Guid ioc_guid);
-  /// No logins any more, until it comes to a device again; `done` when the last channel is
-  /// released.
-  void leave(std::function<void()> done);
+  /// No logins there any more, until it comes to that device again; `done` when the last channel
+  /// there is released.
+  void leave(Guid ioc_guid, std::function<void()> done);
+  /// The same of all devices.
+  void leave_all();
 
   [[nodiscard]] const iscsi::TargetConfiguration& configuration() const { return configuration_; }
-  /// Of the latest device; before there was one without a GUID.
-  [[nodiscard]] const wire::SrpPortId& port_id() const { return names_.port_id; }
-  /// The name of its port for log_in().
-  [[nodiscard]] const std::string& port() const { return options_.name; }
+  /// At that device; without a GUID as it is named before there is one.
+  [[nodiscard]] wire::SrpPortId port_id(Guid ioc_guid = {}) const;
+  /// The name of its port at that device, for log_in().
+  [[nodiscard]] static std::string port_of(Guid ioc_guid);
+  /// What its ports have in common.
   [[nodiscard]] const weft::srp::PortOptions& options() const { return options_; }
   [[nodiscard]] weft::srp::Target& target() { return target_; }
 
@@ -46,16 +49,17 @@ class TargetNode {
 
  private:
   TargetNode() = default;
-  Result<void> add_units();
-  Result<void> add_unit(const iscsi::UnitConfiguration& unit, scsi::BlockDevice& device);
+  Result<void> add_units(const wire::SrpPortId& named_after);
+  Result<void> add_unit(const wire::SrpPortId& named_after, const iscsi::UnitConfiguration& unit,
+                        scsi::BlockDevice& device);
   Result<void> add_port(Guid ioc_guid);
   void change(const std::string& port, const std::vector<weft::srp::AccessName>& before);
 
   iscsi::TargetConfiguration configuration_;
   TargetNames names_;
-  weft::srp::PortOptions options_;  // of the latest port
-  std::vector<Guid> ports_;         // of devices that have come; the place gives the SCSI port
-  std::size_t units_{};             // that the SCSI target has
+  const weft::srp::PortOptions options_{};
+  std::vector<Guid> ports_;  // of devices that have come; the place gives the SCSI port
+  std::size_t units_{};      // that the SCSI target has
   std::vector<std::unique_ptr<scsi::BlockDevice>> devices_;
   scsi::Target scsi_{{.locks = LockPolicy::None}};
   weft::srp::Target target_{scsi_};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "ulp/srp/testing/bench_channel.h"
@@ -28,16 +29,19 @@ class SrpTargetNode : public testing::Test {
     EXPECT_TRUE(made) << made.error().reason;
     node = *std::move(made);
   }
-  ~SrpTargetNode() override { leave(); }
+  ~SrpTargetNode() override {
+    leave();
+    leave(kOtherGuid);
+  }
 
   /// A login by that name; its unit attention is cleared. False: refused.
-  [[nodiscard]] bool log_in(const wire::SrpPortId& name) {
+  [[nodiscard]] bool log_in(const wire::SrpPortId& name, Guid device = kGuid) {
     auto request = TargetBench::login_req();
     request.target_port_id = name;
     const auto octets = wire::pack(request);
     connection = std::make_shared<ManualConnection>(memory);
     const auto logged_in =
-        node->target().log_in(node->port(), {.private_data = octets}, connection);
+        node->target().log_in(TargetNode::port_of(device), {.private_data = octets}, connection);
     if (!logged_in) {
       return false;
     }
@@ -87,9 +91,9 @@ class SrpTargetNode : public testing::Test {
     }
   }
   /// True once all sessions have ended.
-  bool leave() {
+  bool leave(Guid device = kGuid) {
     bool is_done = false;
-    node->leave([&] { is_done = true; });
+    node->leave(device, [&] { is_done = true; });
     report_all();
     node->target().collect();
     return is_done;
@@ -106,13 +110,13 @@ class SrpTargetNode : public testing::Test {
 TEST_F(SrpTargetNode, TakesLoginsWhileThereIsADevice) {  // R-SRPT-2
   EXPECT_FALSE(log_in(port_id_of(kExtension, kGuid)));
   ASSERT_TRUE(node->come_to(kGuid));
-  EXPECT_EQ(node->port_id(), port_id_of(kExtension, kGuid));
-  ASSERT_TRUE(log_in(node->port_id()));
+  EXPECT_EQ(node->port_id(kGuid), port_id_of(kExtension, kGuid));
+  ASSERT_TRUE(log_in(node->port_id(kGuid)));
   EXPECT_TRUE(leave());
   EXPECT_EQ(node->target().channels(), 0U);
-  EXPECT_FALSE(log_in(node->port_id()));
+  EXPECT_FALSE(log_in(node->port_id(kGuid)));
   ASSERT_TRUE(node->come_to(kGuid)) << "the same device has come again";
-  EXPECT_TRUE(log_in(node->port_id()));
+  EXPECT_TRUE(log_in(node->port_id(kGuid)));
 }
 
 TEST_F(SrpTargetNode, AtAnotherDeviceItHasAnotherNameAndTheSameUnits) {  // R-SRPT-2
@@ -122,11 +126,31 @@ TEST_F(SrpTargetNode, AtAnotherDeviceItHasAnotherNameAndTheSameUnits) {  // R-SR
   const auto serial = read(bytes({0x12, 1, 0x80, 2, 0, 0}));
   EXPECT_TRUE(leave());
   ASSERT_TRUE(node->come_to(kOtherGuid));
-  EXPECT_FALSE(log_in(port_id_of(kExtension, kGuid)));
-  ASSERT_TRUE(log_in(port_id_of(kExtension, kOtherGuid)));
+  EXPECT_FALSE(log_in(port_id_of(kExtension, kGuid), kOtherGuid));
+  ASSERT_TRUE(log_in(port_id_of(kExtension, kOtherGuid), kOtherGuid));
   EXPECT_EQ(read(cdb10(0x28, 0, 1)), std::vector<std::byte>(512, std::byte{0x5A}));
   EXPECT_GT(std::to_integer<int>(serial[3]), 0);
   EXPECT_EQ(read(bytes({0x12, 1, 0x80, 2, 0, 0})), serial) << "it is known as the same disk";
+}
+
+TEST_F(SrpTargetNode, AtTwoDevicesItHasTwoPortsThatGoByThemselves) {  // R-SRPT-2
+  ASSERT_TRUE(node->come_to(kGuid));
+  ASSERT_TRUE(node->come_to(kOtherGuid));
+  ASSERT_TRUE(log_in(port_id_of(kExtension, kGuid)));
+  const auto serial = read(bytes({0x12, 1, 0x80, 2, 0, 0}));
+  write(std::byte{0x5A});
+  const auto first = std::pair{connection, id};
+  EXPECT_FALSE(log_in(port_id_of(kExtension, kGuid), kOtherGuid)) << "its name at the other device";
+  ASSERT_TRUE(log_in(port_id_of(kExtension, kOtherGuid), kOtherGuid));
+  const auto second = std::pair{connection, id};
+  EXPECT_EQ(node->target().channels(), 2U) << "the first session has not ended";
+  EXPECT_EQ(read(bytes({0x12, 1, 0x80, 2, 0, 0})), serial) << "it is the same disk";
+  std::tie(connection, id) = first;
+  EXPECT_TRUE(leave(kGuid));
+  EXPECT_EQ(node->target().channels(), 1U);
+  EXPECT_FALSE(log_in(port_id_of(kExtension, kGuid)));
+  std::tie(connection, id) = second;
+  EXPECT_EQ(read(cdb10(0x28, 0, 1)), std::vector<std::byte>(512, std::byte{0x5A}));
 }
 
 TEST_F(SrpTargetNode, AListThatChangesWhileThereIsNoDeviceHoldsWhenOneComes) {
@@ -136,12 +160,12 @@ TEST_F(SrpTargetNode, AListThatChangesWhileThereIsNoDeviceHoldsWhenOneComes) {
   changed.initiators = {"0x77"};
   ASSERT_TRUE(node->change(changed));
   ASSERT_TRUE(node->come_to(kGuid));
-  EXPECT_FALSE(log_in(node->port_id())) << "initiator 1 is not on the list";
+  EXPECT_FALSE(log_in(node->port_id(kGuid))) << "initiator 1 is not on the list";
   ASSERT_TRUE(node->come_to(kOtherGuid));
-  EXPECT_FALSE(log_in(node->port_id()));
+  EXPECT_FALSE(log_in(node->port_id(kOtherGuid), kOtherGuid));
   changed.initiators = {"0x01"};
   ASSERT_TRUE(node->change(changed));
-  EXPECT_TRUE(log_in(node->port_id()));
+  EXPECT_TRUE(log_in(node->port_id(kOtherGuid), kOtherGuid));
 }
 
 }  // namespace

@@ -21,6 +21,11 @@ void say(std::string_view reason) { fmt::print(stderr, "weft-srp: {}\n", reason)
 
 void say_not_reloaded(const Error& error) { say(fmt::format("not reloaded: {}", error.reason)); }
 
+[[nodiscard]] Error gone_error(const TargetDevice& device) {
+  return {ErrorCode::NoSuchDevice,
+          fmt::format("{} has gone: its sessions have ended", device.name())};
+}
+
 [[nodiscard]] std::optional<std::uint64_t> extension_in(const iscsi::TargetConfiguration& target,
                                                         const wire::SrpPortId& id) {
   return target.name.empty() ? std::nullopt : std::optional{extension_of(id)};
@@ -39,7 +44,7 @@ Result<std::unique_ptr<TargetService>> TargetService::start(
 }
 
 Result<void> TargetService::open(const iscsi::Configuration& configuration) {
-  portals_ = configuration.portals;
+  addresses_ = configuration.portals;
   const auto begin = [&](StartStep step) -> Result<void> {
     switch (step) {
       case StartStep::Targets:
@@ -61,12 +66,12 @@ Result<void> TargetService::open(const iscsi::Configuration& configuration) {
     }
     return {};
   };
+  signals_.add(SIGTERM);  // before it says that it listens: who reads that may send one
+  signals_.add(SIGINT);
+  signals_.add(SIGHUP);
   if (auto begun = sequence_.begin(begin); !begun) {
     return begun;
   }
-  signals_.add(SIGTERM);
-  signals_.add(SIGINT);
-  signals_.add(SIGHUP);
   await_signal();
   return {};
 }
@@ -79,8 +84,7 @@ TargetService::~TargetService() {
 void TargetService::end(StartStep step) {
   switch (step) {
     case StartStep::Devices:
-      retry_.cancel();
-      device_.reset();
+      end_devices();
       break;
     case StartStep::Status:
       status_.reset();
@@ -118,8 +122,11 @@ Result<void> TargetService::add(const iscsi::TargetConfiguration& target) {
     return fail(ErrorCode::Exists, "two targets have the identifier extension {}",
                 extension ? fmt::format("{:016x}", *extension) : "of the device");
   }
-  if (device_ != nullptr) {
-    if (auto named = (*node)->come_to(device_->ioc_guid()); !named) {
+  for (const auto& device : devices_) {
+    if (device->is_leaving()) {
+      continue;
+    }
+    if (auto named = (*node)->come_to(device->ioc_guid()); !named) {
       return named;
     }
   }
@@ -127,58 +134,186 @@ Result<void> TargetService::add(const iscsi::TargetConfiguration& target) {
   return {};
 }
 
+/// What is missing may come, unless it was there and cannot be served.
 Result<void> TargetService::start_devices() {
-  auto found = find_device();
-  if (!found && options_.waits && found.error().code == ErrorCode::NoSuchDevice) {
-    wait_for_device(found.error());
-    return {};
+  const std::vector<Missing> missing = find_devices();
+  const bool is_needed = awaited_.are_named() || devices_.empty();
+  for (const Missing& one : missing) {
+    const bool may_come = options_.waits && one.why.code == ErrorCode::NoSuchDevice;
+    if (is_needed && !may_come) {
+      end_devices();
+      return std::unexpected(one.why);
+    }
   }
-  return found;
-}
-
-Result<void> TargetService::find_device() {
-  auto device = TargetDevice::open(
-      loop_, {.name = options_.device, .uses_srq = options_.uses_srq, .portals = portals_}, *this);
-  if (!device) {
-    return std::unexpected(device.error());
+  say_missing(missing);
+  if (options_.waits) {
+    look_later();
   }
-  device_ = *std::move(device);
-  portals_ = device_->addresses();
-  told_.clear();
-  announce();
   return {};
 }
 
-/// Why there is none is told once; that there is none, when the waiting begins.
-void TargetService::wait_for_device(const Error& why) {
-  const bool begins = told_.empty();
-  if (begins || (why.code != ErrorCode::NoSuchDevice && told_ != why.reason)) {
-    say(why.reason);
-    if (begins) {
-      fmt::print("waiting for {}\n", options_.device.empty() ? "an RDMA device" : options_.device);
-      std::fflush(stdout);
-    }
-    told_ = why.reason;
+void TargetService::end_devices() {
+  retry_.cancel();
+  while (!devices_.empty()) {
+    free_device(*devices_.back());
   }
+}
+
+/// Serves those that are there and are not served yet.
+std::vector<TargetService::Missing> TargetService::find_devices() {
+  std::vector<std::string> there;
+  if (!awaited_.are_named()) {
+    auto names = verbs_driver::device_names();
+    if (!names) {
+      return {
+          {.name = {}, .why = names.error()}
+      };
+    }
+    there = *std::move(names);
+  }
+  const std::size_t before = devices_.size();
+  std::vector<Missing> missing;
+  for (const std::string& name : awaited_.missing(there, served())) {
+    if (auto serves = serve(name); serves) {
+      awaited_.remove(name);
+    } else {
+      missing.push_back({.name = name, .why = serves.error()});
+    }
+  }
+  if (devices_.size() > before) {
+    announce(before);
+  }
+  if (devices_.empty() && missing.empty()) {
+    missing.push_back({
+        .name = {},
+        .why = {ErrorCode::NoSuchDevice,
+                 "no RDMA device at all: ibv_devices lists those that there are"}
+    });
+  }
+  return missing;
+}
+
+Result<void> TargetService::serve(const std::string& name) {
+  const auto device = open_device(name);
+  if (!device) {
+    return std::unexpected(device.error());
+  }
+  auto served = TargetDevice::open(loop_, **device, options_.uses_srq, *this);
+  if (!served) {
+    close_device(**device);
+    return std::unexpected(served.error());
+  }
+  devices_.push_back(*std::move(served));
+  return {};
+}
+
+/// The first brings the host and its portals with it, which the last takes away again: librdmacm
+/// finds nobody anew as long as it is in use.
+Result<core::Device*> TargetService::open_device(const std::string& name) {
+  if (host_ != nullptr) {
+    return host_->add_device(name);
+  }
+  auto host = rdma::Host::open(loop_, name, "weft-srp");
+  if (!host) {
+    return std::unexpected(host.error());
+  }
+  host_ = *std::move(host);
+  portals_ =
+      std::make_unique<TargetPortals>(host_->environment(), host_->cm(), addresses_,
+                                      [this](LoginArrival arrival) { take(std::move(arrival)); });
+  return &host_->device();
+}
+
+/// In its place until it has ended: what ends looks at all devices.
+void TargetService::free_device(TargetDevice& gone) {
+  gone.end();
+  core::Device& device = gone.device();
+  std::erase_if(devices_, [&](const auto& one) { return one.get() == &gone; });
+  close_device(device);
+}
+
+void TargetService::close_device(core::Device& device) {
+  if (devices_.empty()) {
+    portals_.reset();
+    host_.reset();
+  } else {
+    host_->remove_device(device);
+  }
+}
+
+/// A device that goes is one that comes later, and a portal's address comes with its device.
+void TargetService::look_again() {
+  say_missing(find_devices());
+  const bool is_there =
+      std::ranges::any_of(devices_, [](const auto& one) { return !one->is_leaving(); });
+  if (is_there && !portals_->is_complete()) {
+    const auto listens = listen();
+    const std::string why = listens ? std::string{} : listens.error().reason;
+    if (std::exchange(portal_told_, why) != why && !why.empty()) {
+      say(why);
+    }
+  }
+  look_later();
+}
+
+void TargetService::look_later() {
   retry_.expires_after(kRetryInterval);
   retry_.async_wait([this](const std::error_code& error) {
-    if (error || ends_) {
-      return;
-    }
-    if (const auto found = find_device(); !found) {
-      wait_for_device(found.error());
+    if (!error && !ends_) {
+      look_again();
     }
   });
 }
 
-void TargetService::announce() const {
-  for (const wire::SrpPortId& id : targets()) {
-    fmt::print("target {}\n", weft::srp::to_string(id));
+void TargetService::say_missing(const std::vector<Missing>& missing) {
+  for (const Missing& one : missing) {
+    const AwaitedDevices::News news = awaited_.add(one.name, one.why);
+    if (!news.reason.empty()) {
+      say(news.reason);
+    }
+    if (!news.waits_for.empty() && options_.waits) {
+      fmt::print("waiting for {}\n", news.waits_for);
+      std::fflush(stdout);
+    }
   }
-  for (const std::string& address : device_->addresses()) {
+}
+
+std::vector<std::string> TargetService::served() const {
+  std::vector<std::string> names;
+  for (const auto& device : devices_) {
+    names.push_back(device->name());
+  }
+  return names;
+}
+
+/// Of the devices from that one on.
+void TargetService::announce(std::size_t first) const {
+  for (std::size_t i = first; i < devices_.size(); ++i) {
+    for (const wire::SrpPortId& id : targets(devices_[i]->ioc_guid())) {
+      fmt::print("target {}\n", weft::srp::to_string(id));
+    }
+  }
+  for (const std::string& address : addresses_) {
     fmt::print("listening on {}\n", address);
   }
   std::fflush(stdout);
+}
+
+Result<void> TargetService::listen() {
+  auto listens = portals_->listen();
+  addresses_ = portals_->addresses();
+  return listens;
+}
+
+void TargetService::take(LoginArrival arrival) {
+  core::Device* const by = arrival.id->device();
+  const auto served =
+      std::ranges::find_if(devices_, [by](const auto& device) { return &device->device() == by; });
+  if (served == devices_.end()) {
+    say("a request came by a device that is not served");
+  } else {
+    (*served)->accept(std::move(arrival));
+  }
 }
 
 Result<void> TargetService::name_targets(Guid ioc_guid) {
@@ -187,36 +322,37 @@ Result<void> TargetService::name_targets(Guid ioc_guid) {
     if (auto named = node->come_to(ioc_guid); !named) {
       return named;
     }
-    if (!ids.insert(node->port_id()).second) {
+    const wire::SrpPortId id = node->port_id(ioc_guid);
+    if (!ids.insert(id).second) {
       return fail(ErrorCode::Exists, "two targets have the identifier {}",
-                  weft::srp::to_string(node->port_id()));
+                  weft::srp::to_string(id));
     }
   }
   return {};
 }
 
 /// Of each that is released, the device collects its channels.
-void TargetService::end_sessions() {
+void TargetService::end_sessions(Guid ioc_guid) {
   for (const auto& [extension, node] : nodes_) {
-    node->leave([] {});
+    node->leave(ioc_guid, [] {});
   }
 }
 
 /// That which the login names; another than any: the first, which says so in its rejection.
-TargetNode* TargetService::node_of(const weft::srp::LoginRequest& request) {
+TargetNode* TargetService::node_of(Guid ioc_guid, const weft::srp::LoginRequest& request) {
   const auto wanted = weft::srp::target_of(request);
   for (const auto& [extension, node] : nodes_) {
-    if (wanted && node->port_id() == *wanted) {
+    if (wanted && node->port_id(ioc_guid) == *wanted) {
       return node.get();
     }
   }
   return nodes_.empty() ? nullptr : nodes_.begin()->second.get();
 }
 
-std::vector<wire::SrpPortId> TargetService::targets() const {
+std::vector<wire::SrpPortId> TargetService::targets(Guid ioc_guid) const {
   std::vector<wire::SrpPortId> ids;
   for (const auto& [extension, node] : nodes_) {
-    ids.push_back(node->port_id());
+    ids.push_back(node->port_id(ioc_guid));
   }
   std::ranges::sort(ids);
   return ids;
@@ -232,48 +368,65 @@ void TargetService::collect() {
 }
 
 void TargetService::free_targets() {
-  std::erase_if(removed_, [](const auto& node) { return node->target().channels() == 0; });
+  std::erase_if(removed_, [this](const auto& node) {
+    const weft::srp::Target& target = node->target();
+    return target.channels() == 0 && std::ranges::none_of(devices_, [&](const auto& device) {
+             return device->refers_to(target);
+           });
+  });
 }
 
-Error TargetService::gone_error() const {
-  return {ErrorCode::NoSuchDevice,
-          fmt::format("{} has gone: its sessions have ended", device_->name())};
-}
-
-void TargetService::handle_gone() {
-  if (!options_.waits) {
-    end_ = std::unexpected(gone_error());
+void TargetService::handle_gone(TargetDevice& device) {
+  const auto here =
+      std::ranges::count_if(devices_, [](const auto& one) { return !one->is_leaving(); });
+  if (!options_.waits && here == 1 && !device.is_leaving()) {
+    end_ = std::unexpected(gone_error(device));
     loop_.stop();  // as at a signal
     return;
   }
-  device_->leave();
+  device.leave();
 }
 
-void TargetService::handle_quiet() {
-  asio::post(loop_, [this] {
-    if (ends_) {
+void TargetService::handle_quiet(TargetDevice& device) {
+  asio::post(loop_, [this, gone = &device] {
+    const auto found = std::ranges::find(devices_, gone, &std::unique_ptr<TargetDevice>::get);
+    if (ends_ || found == devices_.end()) {
       return;
     }
-    const Error why = gone_error();
-    device_.reset();
-    wait_for_device(why);
+    if (std::exchange(is_freeing_, true)) {
+      handle_quiet(**found);  // another is being freed, and waits in the loop: afterwards
+      return;
+    }
+    Missing left{.name = (*found)->name(), .why = gone_error(**found)};
+    free_device(**found);
+    is_freeing_ = false;
+    if (!awaited_.are_named() && devices_.empty()) {
+      left.name.clear();  // whichever comes
+    }
+    say_missing({left});
   });
 }
 
 TargetReport TargetService::report() const {
   TargetReport report{.pid = getpid(),
-                      .device = {},
-                      .service_id = 0,
-                      .portals = portals_,
-                      .targets = {},
-                      .shared = {}};
-  if (device_ != nullptr) {
-    report.device = device_->name();
-    report.service_id = device_->service_id();
-    report.shared = device_->shared_receives();
+                      .devices = {},
+                      .service_id = portals_ != nullptr ? portals_->service_id() : 0,
+                      .portals = addresses_,
+                      .targets = {}};
+  for (const auto& device : devices_) {
+    report.devices.push_back({.name = device->name(), .shared = device->shared_receives()});
   }
   for (const auto& [extension, node] : nodes_) {
-    report.targets.push_back(node->status());
+    TargetStatus status = node->status();
+    for (const auto& device : devices_) {
+      const Guid guid = device->ioc_guid();
+      status.ports.push_back(
+          {.id = node->port_id(guid), .name = TargetNode::port_of(guid), .device = device->name()});
+    }
+    if (status.ports.empty()) {
+      status.ports.push_back({.id = node->port_id()});
+    }
+    report.targets.push_back(std::move(status));
   }
   return report;
 }
@@ -300,10 +453,11 @@ void TargetService::await_signal() {
 void TargetService::remove(Nodes::iterator node) {
   removed_.push_back(std::move(node->second));
   nodes_.erase(node);
-  removed_.back()->leave([] {});
-  if (device_ != nullptr) {
-    device_->collect_later();
-  } else {
+  removed_.back()->leave_all();
+  for (const auto& device : devices_) {
+    device->collect_later();
+  }
+  if (devices_.empty()) {
     free_targets();
   }
 }
@@ -340,8 +494,8 @@ void TargetService::reload() {
       say_not_reloaded(added.error());
     }
   }
-  if (device_ != nullptr) {
-    device_->tell_management();
+  for (const auto& device : devices_) {
+    device->tell_management();
   }
   fmt::print("reloaded\n");
   std::fflush(stdout);

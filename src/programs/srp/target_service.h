@@ -1,6 +1,6 @@
 #pragma once
 
-// SRP targets as a program: disks, the device that is served as long as there is one, signals.
+// SRP targets as a program: disks, the devices that are served as long as they are there, signals.
 
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
@@ -16,18 +16,21 @@
 #include "base/result.h"
 #include "programs/iscsi/configuration.h"
 #include "programs/iscsi/file_device.h"
+#include "programs/rdma/host.h"
+#include "programs/srp/awaited_devices.h"
 #include "programs/srp/start_order.h"
 #include "programs/srp/status_report.h"
 #include "programs/srp/status_socket.h"
 #include "programs/srp/target_device.h"
 #include "programs/srp/target_node.h"
+#include "programs/srp/target_portals.h"
 
 namespace weft::programs::srp {
 
 struct TargetServiceOptions {
-  std::string device{};  ///< as libibverbs has it; empty: the first
-  bool uses_srq{true};   ///< all channels share receive buffers, if the device can
-  bool waits{true};      ///< for a device that is not there, at the start or any more
+  std::vector<std::string> devices{};  ///< as libibverbs has them; none: all that there are
+  bool uses_srq{true};                 ///< channels share receive buffers, where the device can
+  bool waits{true};                    ///< for devices that are not there, or not any more
 };
 
 /// The thread that runs it, but for the workers of disks and the driver's own threads.
@@ -37,7 +40,7 @@ class TargetService final : private TargetDeviceClient {
   using Reload = std::function<Result<iscsi::Configuration>()>;
 
   /// Targets with their disks, and portals that listen, which it says on standard output, each time
-  /// that a device has come; or the reason why not.
+  /// that devices have come; or the reason why not.
   [[nodiscard]] static Result<std::unique_ptr<TargetService>> start(
       const iscsi::Configuration& configuration, const TargetServiceOptions& options,
       Reload reload);
@@ -45,7 +48,7 @@ class TargetService final : private TargetDeviceClient {
   TargetService(const TargetService&) = delete;
   TargetService& operator=(const TargetService&) = delete;
 
-  /// Until SIGTERM or SIGINT; NoSuchDevice: until the device has gone, if it does not wait.
+  /// Until SIGTERM or SIGINT; NoSuchDevice: until the last device has gone, if it does not wait.
   Result<void> run();
 
  private:
@@ -53,16 +56,31 @@ class TargetService final : private TargetDeviceClient {
   /// By identifier extension; nothing: the device's GUID.
   using Nodes = std::map<std::optional<std::uint64_t>, std::unique_ptr<TargetNode>>;
 
-  explicit TargetService(const TargetServiceOptions& options) : options_(options) {}
+  /// A device that is not served, and why; without a name: there is none at all.
+  struct Missing {
+    std::string name{};
+    Error why{};
+  };
+
+  explicit TargetService(const TargetServiceOptions& options)
+      : options_(options), awaited_(options.devices) {}
   Result<void> open(const iscsi::Configuration& configuration);
   void end(StartStep step);
   Result<void> add(const iscsi::TargetConfiguration& target);
   Result<void> add_all(const std::vector<iscsi::TargetConfiguration>& targets);
   Result<void> start_devices();
-  Result<void> find_device();
-  void wait_for_device(const Error& why);
-  [[nodiscard]] Error gone_error() const;
-  void announce() const;
+  void end_devices();
+  [[nodiscard]] std::vector<Missing> find_devices();
+  Result<void> serve(const std::string& name);
+  [[nodiscard]] Result<core::Device*> open_device(const std::string& name);
+  void free_device(TargetDevice& gone);
+  void close_device(core::Device& device);
+  void look_again();
+  void look_later();
+  void say_missing(const std::vector<Missing>& missing);
+  [[nodiscard]] std::vector<std::string> served() const;
+  void take(LoginArrival arrival);
+  void announce(std::size_t first) const;
   [[nodiscard]] TargetReport report() const;
   void await_signal();
   void reload();
@@ -70,13 +88,15 @@ class TargetService final : private TargetDeviceClient {
 
   // TargetDeviceClient
   Result<void> name_targets(Guid ioc_guid) override;
-  void end_sessions() override;
-  TargetNode* node_of(const weft::srp::LoginRequest& request) override;
-  [[nodiscard]] std::vector<wire::SrpPortId> targets() const override;
+  void end_sessions(Guid ioc_guid) override;
+  Result<void> listen() override;
+  [[nodiscard]] std::uint64_t service_id() const override { return portals_->service_id(); }
+  TargetNode* node_of(Guid ioc_guid, const weft::srp::LoginRequest& request) override;
+  [[nodiscard]] std::vector<wire::SrpPortId> targets(Guid ioc_guid) const override;
   void collect() override;
   void free_targets() override;
-  void handle_gone() override;
-  void handle_quiet() override;
+  void handle_gone(TargetDevice& device) override;
+  void handle_quiet(TargetDevice& device) override;
 
   const TargetServiceOptions options_;
   Reload reload_;
@@ -85,11 +105,15 @@ class TargetService final : private TargetDeviceClient {
   asio::steady_timer retry_{loop_};
   iscsi::WorkerPool workers_{kWorkers};
   Nodes nodes_;
-  std::vector<std::unique_ptr<TargetNode>> removed_;  // until their last channel is released
-  std::vector<std::string> portals_;                  // with the ports that they had
-  std::unique_ptr<TargetDevice> device_;              // null: it waits for one
+  std::vector<std::unique_ptr<TargetNode>> removed_;    // until their last channel is released
+  std::vector<std::string> addresses_;                  // of the portals, with the ports they had
+  std::unique_ptr<rdma::Host> host_;                    // null: no device is there
+  std::unique_ptr<TargetPortals> portals_;              // as long as the host is
+  std::vector<std::unique_ptr<TargetDevice>> devices_;  // in the order of their coming
+  AwaitedDevices awaited_;
+  std::string portal_told_;  // why it does not listen where it did
   std::unique_ptr<StatusSocket> status_;
-  std::string told_;  // why it waits
+  bool is_freeing_{};  // a device that has gone
   bool ends_{};
   Result<void> end_;  // of run()
   StartSequence sequence_{kStartOrder, [this](StartStep step) { end(step); }};

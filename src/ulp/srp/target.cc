@@ -265,6 +265,7 @@ std::vector<ChannelStatus> Target::channel_status() const {
     if (!channel.is_released()) {
       all.push_back({.id = id,
                      .group = session.group,
+                     .port = session.port,
                      .initiator = session.initiator,
                      .state = channel.state(),
                      .limit = channel.request_limit().limit(),

@@ -66,6 +66,7 @@ struct LoginRequest {
 struct ChannelStatus {
   ChannelId id{};
   GroupTag group{};
+  std::string port{};  ///< its name
   Initiator initiator{};
   ChannelState state{};
   std::int32_t limit{};        ///< credits that it is to have

@@ -2,11 +2,14 @@
 
 // librdmacm without a network: ids that only exist, and events that a test tells.
 
+#include <endian.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -43,7 +46,9 @@ class ScriptedRdmaCm {
       return 0;
     };
     made.destroy_id = [](rdma_cm_id* id) { return running->remove_id(id); };
+    made.bind_addr = [](rdma_cm_id*, sockaddr*) { return running->refuse_bind(); };
     made.listen = [](rdma_cm_id*, int) { return 0; };
+    made.get_src_port = [](rdma_cm_id*) { return htobe16(kPort); };
     made.disconnect = [](rdma_cm_id*) { return 0; };
     made.get_cm_event = [](rdma_event_channel*, rdma_cm_event** event) {
       return running->take_event(event);
@@ -55,10 +60,19 @@ class ScriptedRdmaCm {
     return made;
   }
 
+  /// Addresses that are asked for are not there.
+  std::atomic<bool> has_no_addresses{};
+  /// That every id is bound to.
+  static constexpr std::uint16_t kPort = 4242;
+
   /// The id that was made as the so-manyth; also where it has gone.
   [[nodiscard]] rdma_cm_id* id(std::size_t number) const {
     const std::lock_guard lock{mutex_};
     return made_.at(number).get();
+  }
+  [[nodiscard]] std::size_t made() const {
+    const std::lock_guard lock{mutex_};
+    return made_.size();
   }
   [[nodiscard]] std::size_t living() const {
     const std::lock_guard lock{mutex_};
@@ -89,6 +103,10 @@ class ScriptedRdmaCm {
     const std::lock_guard lock{mutex_};
     ++living_;
     return made_.emplace_back(std::make_unique<rdma_cm_id>()).get();
+  }
+  [[nodiscard]] int refuse_bind() const {
+    errno = EADDRNOTAVAIL;
+    return has_no_addresses ? -1 : 0;
   }
   int remove_id(const rdma_cm_id* /*id*/) {
     const std::lock_guard lock{mutex_};
