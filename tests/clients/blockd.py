@@ -11,6 +11,7 @@ import argparse
 import os
 import pathlib
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -22,6 +23,7 @@ import unittest
 import weft_clients
 
 GUIDE = weft_clients.ROOT / "docs" / "guide" / "module.md"
+HANDLER = pathlib.Path(__file__).with_name("waiting_handler.c")
 PORT = 7770
 BYTES = 1 << 20                  # policy: of the block
 SECONDS = 60                     # policy: of one client
@@ -133,7 +135,7 @@ class EitherForm:
 
     def test_each_of_many_clients_ends_in_peace(self):
         with self.server(self.fabric, "h1"):
-            # At the end a client destroys its QP while the connection manager's thread hears that the server has disconnected.
+            # At the end a client destroys its QP while a handler hears that the server has disconnected.
             for _ in range(CLIENTS):
                 status, output = self.check("--rounds", "1")
                 self.assertEqual(status, 0, output)
@@ -287,11 +289,49 @@ class AsModule(EitherForm, unittest.TestCase):
             self.verify("--rounds", "1")
 
 
+class Handlers(unittest.TestCase):
+    def test_a_handler_that_waits_keeps_no_other_listener_waiting(self):
+        """T-CM-13 by the kernel's RDMA-CM in C, compiled as the guide says, with rping's requests; then rdma_destroy_id() waits for the handler."""
+        with tempfile.TemporaryDirectory() as folder, weft_clients.Fabric("pair", name=f"handlers-{os.getpid()}") as fabric:
+            program, release = pathlib.Path(folder) / "waiting_handler", pathlib.Path(folder) / "release"
+            packages = {**os.environ, "PKG_CONFIG_PATH": str(weft_clients.build_folder() / "src" / "kernel_lib")}
+            flags = subprocess.run(["pkg-config", "--cflags", "--libs", "weft-rdma"], capture_output=True, text=True, timeout=SECONDS, check=True, env=packages).stdout
+            subprocess.run(["cc", "-D_GNU_SOURCE", "-o", program, HANDLER, *shlex.split(flags)], timeout=SECONDS, check=True)
+            server = fabric.start("h1", [str(program), str(PORT), str(PORT + 1), str(release)])
+
+            def ask(port):
+                return fabric.start("h2", ["rping", "-c", "-C", "1", "-a", weft_clients.address_of("h1"), "-p", str(port)])
+
+            def said():
+                self.assertTrue(select.select([server.stdout], [], [], READY_SECONDS)[0], "it says nothing more")
+                return os.read(server.stdout.fileno(), 4096).decode()
+
+            children = [server]
+            try:
+                self.assertEqual(said(), "listening\n")
+                children.append(first := ask(PORT))
+                self.assertEqual(said(), "first waits\n")
+                children.append(second := ask(PORT + 1))
+                self.assertEqual(said(), "second refused\n")
+                self.assertTrue(weft_clients.communicate(second, time.monotonic() + SECONDS)[1], "who is refused does not end")
+                self.assertIsNone(first.poll(), "the first was answered, too")
+                release.touch()
+                output, in_time = weft_clients.communicate(server, time.monotonic() + SECONDS)
+                self.assertTrue(in_time, output)
+                self.assertEqual((server.returncode, output), (0, "first refused\nfirst destroyed\n"))
+                self.assertTrue(weft_clients.communicate(first, time.monotonic() + SECONDS)[1], "who is refused does not end")
+            finally:
+                for child in children:
+                    if child.poll() is None:
+                        weft_clients.end(child)
+                    child.stdout.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()
-    suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(case) for case in (InCpp, AsModule))
+    suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(case) for case in (InCpp, AsModule, Handlers))
     sys.exit(not unittest.TextTestRunner(verbosity=2 if arguments.verbose else 1).run(suite).wasSuccessful())
 
 
