@@ -56,6 +56,9 @@ MOVED = {"h2": "127.77.0.2", "v1": "127.77.0.4"}  # where there are three hosts
 MIGRATION_SECONDS = 5
 FLOOD = weft_clients.ROOT / "tests" / "hostile" / "flooding_function.py"
 FLOODS = 2000
+MANY = 140                       # more than 127
+ON_VL15 = "0,1,2,15,4,5,6,7,0,1,2,3,4,5,6,7"
+PROGRAMS = 6                     # more than fabric::kSlotsPerLoan
 
 
 class Functions(namespaces.Account):
@@ -420,7 +423,7 @@ class AsThisUser(Functions, unittest.TestCase):
         self.functions_up()
         ports = self.ports()
         flood = self.begin("v1", sys.executable, str(FLOOD), str(ports["h1"]["lid"]), ports["v1"]["gid"], ports["v2"]["gid"], str(FLOODS),
-                           "joins", "foreign", "requests", "qp0")
+                           "joins", "foreign", "tables", "requests", "qp0")
         rounds = 0
         while flood.poll() is None or rounds == 0:
             self.rping("v2", "h2")
@@ -428,7 +431,7 @@ class AsThisUser(Functions, unittest.TestCase):
             rounds += 1
         self.assertRegex(self.end_well(flood), rf"joins: {FLOODS}\n")
         counts = self.counts("v1")
-        for reason in ("too many membership requests are open, or a repeat", "a virtual QP0 sends nothing"):
+        for reason in ("too many membership requests are open, or a repeat", "too many tables are asked for and not taken", "a virtual QP0 sends nothing"):
             self.assertTrue(counts.get(reason), f"{reason}: {counts}")
         self.assertLessEqual(len(self.shown("v1")["groups"]), 512)
         self.assertEqual(self.shown("v2")["mads"]["dropped"], 0)
@@ -462,6 +465,96 @@ class AsThisUser(Functions, unittest.TestCase):
         plain = [int(row[0], 0) for row in self.captured("h2", "infiniband.bth.destqp", of=ask) if row[0]]
         self.assertTrue(plain)
         self.assertEqual([qpn for qpn in plain if qpn > 1], [], "without the option they are not in it")
+
+    def test_more_functions_of_one_port_than_a_transaction_id_can_name(self):
+        """Of which mlx4 has room for 127. Each reaches SA, programs of the last are reached, and more of them than the slots it has at first."""
+        self.weft("up", "star", "2")
+        names = [f"v{number}" for number in range(1, MANY + 1)]
+        self.weft("vf", "add", "h1", *names)
+        self.wait_for_state(*names)
+        ports = self.ports()
+        self.assertEqual({ports[name]["lid"] for name in names}, {ports["h1"]["lid"]})
+        self.assertEqual(len({ports[name]["gid"] for name in names}), MANY)
+        addresses = {name: f"127.77.0.{number + 2}" for number, name in enumerate(names, 1)} | ADDRESS
+        last = names[-1]
+        for name in (names[30], names[31], names[126], names[127], last):  # around what a number limits
+            self.assertEqual(self.run_on(name, "saquery", "NR").count("NodeRecord dump"), 3, name)
+            self.assertEqual(self.shown(name)["mads"]["dropped"], 0, name)
+        self.rping(last, "h2", addresses)
+        self.rping("h2", last, addresses)
+        self.rping(names[0], last, addresses)
+        children = [child for _ in range(PROGRAMS) for child in self.begin_rping(last, "h2", addresses)]
+        for child in children:
+            self.end_well(child)
+        self.weft("vf", "remove", names[127])
+        self.rping(last, names[126], addresses)
+
+    def test_functions_are_given_a_port_and_lose_it_again(self):
+        self.weft("up", self.topology(PARTITIONED))
+        self.weft("vf", "add", "--unassigned", "v1", "v2", "--pkeys", f"0xffff,{PARTITION}", "--groups", "8")
+        self.assertRegex(self.weft("vf", "list").stdout, r"(?m)^v1 +- +Unassigned +0 ")
+        for arguments in (("exec", "v1", "--", "ibv_devinfo"), ("vf", "unassign", "v1"), ("vf", "migrate", "v1", "h2"), ("vf", "show", "v1")):
+            refused = self.weft(*arguments, check=False)
+            self.assertNotEqual(refused.returncode, 0, arguments)
+            self.assertIn("weft vf assign h1:1 v1", refused.stdout + refused.stderr, arguments)
+        self.weft("vf", "assign", "h1:1", "v1", "v2")
+        self.wait_for_state("v1", "v2")
+        gid = self.ports()["v1"]["gid"]
+        self.rping("v1", "h2")
+        self.rping("v2", "v1")
+        refused = self.weft("vf", "assign", "h2", "v1", check=False)
+        self.assertIn("`weft vf migrate v1 h2` moves it", refused.stderr)
+        port = str(self.free.take())
+        server = self.begin_server("v1", port, "rping", "-s", "-a", ADDRESS["v1"], "-p", port)
+        self.assertIn("programs run on v1", self.weft("vf", "unassign", "v1", check=False).stderr)
+        weft_clients.end(server)
+        self.assertTrue(namespaces.eventually(lambda: self.weft("vf", "unassign", "v1", check=False).returncode == 0))
+        self.assertRegex(self.weft("vf", "list").stdout, r"(?m)^v1 +- +Unassigned +0 ")
+        self.rping("v2", "h2")
+        self.weft("vf", "assign", "h2", "v1")
+        self.wait_for_state("v1")
+        ports = self.ports()
+        self.assertEqual((ports["v1"]["gid"], ports["v1"]["lid"], ports["v1"]["function_of"]), (gid, ports["h2"]["lid"], "h2:1"))
+        self.assertEqual([entry["pkey"] for entry in self.shown("v1")["pkeys"]], ["0xffff", PARTITION])
+        self.rping("v1", "h1")
+        self.rping("v1", "v2")
+
+    def test_what_functions_send_counts_at_their_port(self):
+        self.functions_up()
+        lid = str(self.ports()["h1"]["lid"])
+
+        def sent():
+            return int(re.search(r"PortXmitPkts:\.+(\d+)", self.run_on("h2", "perfquery", "-x", lid, "1")).group(1))
+
+        before = sent()
+        for server, client in (("h2", "v1"), ("v2", "h2")):
+            port = str(self.free.take())
+            child = self.begin_server(server, port, "ib_write_bw", "-R", "-p", port, "-n", "500", "-s", "65536")
+            self.run_on(client, "ib_write_bw", "-R", "-p", port, "-n", "500", "-s", "65536", ADDRESS[server])
+            self.end_well(child)
+        self.assertGreater(sent() - before, 500 * 16, "the WRITEs of v1, whose packets have 4 KiB")
+
+    def test_nothing_leaves_a_function_on_vl15_and_who_tries_is_named(self):
+        """R-SRI-2: the manager maps a service level of all HCA ports to VL15."""
+        self.weft("up", "star", "2", "--no-sm")
+        self.weft("vf", "add", "h1", "v1", "v2")
+        options = pathlib.Path(self.folder, "opensm.conf")
+        options.write_text(f"qos TRUE\nqos_max_vls 8\nqos_ca_max_vls 8\nqos_ca_sl2vl {ON_VL15}\n", encoding="utf-8")
+        self.begin("h2", "env", f"OSM_TMP_DIR={self.folder}", f"OSM_CACHE_DIR={self.folder}", "opensm", "-F", str(options), "-f", f"{self.folder}/osm.log")
+        self.wait_for_state("v1", "v2")
+        self.assertTrue(namespaces.eventually(lambda: re.search(r"ports:.*15\| 4", self.run_on("h2", "smpquery", "sl2vl", str(self.ports()["h1"]["lid"]), check=False))))
+        for level, works in (("0", True), ("3", False)):
+            port = str(self.free.take())
+            server = self.begin("h2", "ibv_uc_pingpong", "-n", "20", "-p", port, "-l", level)
+            self.assertTrue(weft_clients.wait_until_listening(server, int(port), time.monotonic() + SECONDS))
+            said = self.run_on("v1", "timeout", "5", "ibv_uc_pingpong", "-n", "20", "-p", port, "-l", level, "127.0.0.1", check=False)
+            self.assertEqual("20 iters in" in said, works, said)
+            weft_clients.end(server)
+            dropped = self.shown("v1")["dropped_packets"]
+            self.assertEqual([entry["reason"] for entry in dropped], [] if works else ["VL15 belongs to QP0"])
+        self.assertGreater(dropped[0]["count"], 0)
+        self.assertRegex(self.weft("vf", "show", "v1").stdout, r"dropped +\d+ packets of its QPs: VL15 belongs to QP0")
+        self.assertEqual(self.shown("v2")["dropped_packets"], [])
 
     def test_topology_files_have_functions(self):
         text = PARTITIONED.replace("[[host.hca]]", "[[host.hca]]\nvfs = 3", 1)
@@ -575,5 +668,5 @@ class AsOrdinaryUser(Functions, unittest.TestCase):
 
 
 if __name__ == "__main__":
-    weft_clients.need_programs("rping", "ibv_devinfo", "ibstat", "ib_write_bw", "ib_send_bw", "mckey", "saquery", "ibnetdiscover", "smpquery", "opensm", "setpriv", "tshark")
+    weft_clients.need_programs("rping", "ibv_devinfo", "ibstat", "ib_write_bw", "ib_send_bw", "mckey", "saquery", "ibnetdiscover", "smpquery", "perfquery", "ibv_uc_pingpong", "opensm", "setpriv", "tshark")
     unittest.main(verbosity=2)
