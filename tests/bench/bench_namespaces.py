@@ -65,7 +65,7 @@ class Programs(bench_ways.Programs):
 
     def figures(self):
         """(name, unit, run(way)) of each."""
-        latency, bandwidth = 20_000, 4000
+        latency, bandwidth = 20_000, 40_000
         return (("ib_send_lat 8 B", bench_rows.MICROSECONDS, lambda way: self.perftest(way, "ib_send_lat", 8, latency)),
                 ("ib_write_lat 8 B", bench_rows.MICROSECONDS, lambda way: self.perftest(way, "ib_write_lat", 8, latency)),
                 ("ib_write_bw 64 KiB", bench_rows.GIGABYTES, lambda way: self.perftest(way, "ib_write_bw", 65_536, bandwidth)),
