@@ -7,12 +7,25 @@
 
 namespace weft {
 
-/// For loops that wait for another CPU.
-inline void relax_cpu() {
+/// For a loop that waits for another thread, which takes a microsecond unless it has lost its CPU:
+/// then it may need this one.
+class SpinWait {
+ public:
+  void pause() {
+    constexpr unsigned kSpins = 200;  // policy
+    if (spins_ == kSpins) {
+      sched_yield();
+      return;
+    }
+    ++spins_;
 #if defined(__x86_64__)
-  __builtin_ia32_pause();
+    __builtin_ia32_pause();
 #endif
-}
+  }
+
+ private:
+  unsigned spins_{};
+};
 
 /// How concurrent access is prevented (docs/ARCHITECTURE.md, decision 6): a single-threaded driver
 /// needs no locks; a multi-threaded one spins, because all critical sections of an engine are short
@@ -47,12 +60,11 @@ class PolicyLock {
   }
 
  private:
-  /// The holder leaves within a microsecond, unless it has lost its CPU: then it may need this one.
   [[gnu::noinline]] void wait() {
-    constexpr unsigned kSpins = 200;  // policy
     do {
-      for (unsigned spins = 0; taken_.load(std::memory_order_relaxed); ++spins) {
-        spins < kSpins ? relax_cpu() : static_cast<void>(sched_yield());
+      SpinWait spin;
+      while (taken_.load(std::memory_order_relaxed)) {
+        spin.pause();
       }
     } while (taken_.exchange(true, std::memory_order_acquire));
   }

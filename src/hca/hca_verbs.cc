@@ -469,8 +469,9 @@ Result<void> Hca::destroy_qp(Qp& qp) {
     }
     --state_->qp_count;
   }
+  SpinWait spin;
   while (state_->key_fences.load(std::memory_order_seq_cst) != 0) {
-    relax_cpu();  // another QP's thread may have found it before
+    spin.pause();  // another QP's thread may have found it before
   }
   core.withdraw_placement();
   core.transport->on_destruction();

@@ -479,17 +479,22 @@ bool Qp::has_proxy_in(std::uint32_t slot) {
 /// request that uses a key.
 void Qp::fence_key(Half half) {
   const bool holds_responder = half == Half::Responder || !has_halves_;
-  is_fencing_.store(holds_responder, std::memory_order_seq_cst);
+  if (holds_responder) {  // the flag is of that lock: the requester's half must not clear it
+    is_fencing_.store(true, std::memory_order_seq_cst);
+  }
   hca_.wait_for_responders();
-  is_fencing_.store(false, std::memory_order_release);
+  if (holds_responder) {
+    is_fencing_.store(false, std::memory_order_release);
+  }
 }
 
 void Qp::wait_for_responder() {
+  SpinWait spin;
   while (!responder_lock_.try_lock()) {
     if (is_fencing_.load(std::memory_order_acquire)) {
       return;
     }
-    relax_cpu();
+    spin.pause();
   }
   responder_lock_.unlock();
 }
