@@ -14,12 +14,32 @@ class PlacementChoices : public ::testing::Test {
     pass(nanoseconds);
     choice_.end_timing(now_);
   }
+  /// As many as decide.
+  void look(std::int64_t nanoseconds, std::uint32_t bytes = 8, bool is_read = false) {
+    for (int i = 0; i < kLook; ++i) {
+      send(nanoseconds, bytes, is_read);
+    }
+  }
+  /// A message starts as packets, and another one after it.
+  void join() {
+    choice_.begin_timing(now_, 8, false);
+    choice_.stop_timing();
+  }
+  int place_until_timed() {
+    int placed = 0;
+    while (choice_.places(now_)) {
+      place(1'200);
+      ++placed;
+    }
+    return placed;
+  }
   void place(std::int64_t nanoseconds) {
     const Instant start = now_;
     pass(nanoseconds);
     choice_.count_placed(start, now_);
   }
 
+  static constexpr int kLook = 12;
   Instant now_{Duration::seconds(1)};
   PlacementChoice choice_;
 };
@@ -27,37 +47,91 @@ class PlacementChoices : public ::testing::Test {
 TEST_F(PlacementChoices, BeginWithPackets) { EXPECT_FALSE(choice_.places(now_)); }
 
 TEST_F(PlacementChoices, PlaceWherePacketsAreSlow) {
-  send(1'000);
+  look(1'000);
   EXPECT_FALSE(choice_.places(now_));
-  send(20'000);
+  look(20'000);
   EXPECT_TRUE(choice_.places(now_));
-  send(1'000);
+  look(1'000);
   EXPECT_FALSE(choice_.places(now_));
 }
 
 TEST_F(PlacementChoices, KnowThatLongCopiesTakeTime) {
-  send(10'000, 65'536);
+  look(10'000, 65'536);
   EXPECT_FALSE(choice_.places(now_)) << "a copy of it takes as long";
-  send(40'000, 65'536);
+  look(60'000, 65'536);
   EXPECT_TRUE(choice_.places(now_));
 }
 
 /// Half of the time that a WRITE takes is that of its acknowledgement; a READ has none.
 TEST_F(PlacementChoices, CompareWithTheWayThere) {
-  send(2'500, 8, false);
+  look(5'000, 8, false);
   EXPECT_FALSE(choice_.places(now_));
-  send(2'500, 8, true);
+  look(5'000, 8, true);
   EXPECT_TRUE(choice_.places(now_));
 }
 
+TEST_F(PlacementChoices, StayBetweenTheLimits) {
+  look(2'500, 8, true);
+  EXPECT_FALSE(choice_.places(now_));
+  look(20'000, 8, true);
+  ASSERT_TRUE(choice_.places(now_));
+  look(2'500, 8, true);
+  EXPECT_TRUE(choice_.places(now_));
+}
+
+/// The time that they are given may be some microseconds old.
+TEST_F(PlacementChoices, TakeTheMeanOfSeveral) {
+  for (int i = 0; i < kLook; ++i) {
+    send(i % 2 == 0 ? 0 : 4'000);
+  }
+  EXPECT_FALSE(choice_.places(now_));
+}
+
+TEST_F(PlacementChoices, ForgiveOneThatWasSlow) {
+  for (int i = 0; i < kLook; ++i) {
+    send(i == kLook - 1 ? 1'000'000 : 1'000);
+  }
+  EXPECT_FALSE(choice_.places(now_));
+}
+
+TEST_F(PlacementChoices, DoNotCountThoseThatWakeThePeer) {
+  look(20'000);
+  ASSERT_TRUE(choice_.places(now_));
+  for (int i = 0; i < kLook; ++i) {
+    send(i < 4 ? 20'000 : 1'000);
+  }
+  EXPECT_FALSE(choice_.places(now_));
+}
+
+/// A stream's messages are joined by others before they are complete.
 TEST_F(PlacementChoices, LeaveStreamsToPackets) {
-  send(20'000);
+  look(20'000);
   ASSERT_TRUE(choice_.places(now_));
   place(1'200);
+  join();
   pass(100);
   EXPECT_FALSE(choice_.places(now_)) << "the next one follows at once";
   pass(1'300);
   EXPECT_TRUE(choice_.places(now_)) << "a peer's answer came between";
+}
+
+/// As a chain of READs, which has nothing else to wait for.
+TEST_F(PlacementChoices, PlaceThoseThatAreWaitedForOneByOne) {
+  look(20'000, 8, true);
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(choice_.places(now_)) << i;
+    place(1'200);
+    pass(100);
+  }
+}
+
+/// A stream that paused is taken for one that waits, but not for long.
+TEST_F(PlacementChoices, TimeAgainSoon) {
+  look(20'000);
+  EXPECT_EQ(place_until_timed(), 32);
+  join();
+  pass(100);
+  EXPECT_FALSE(choice_.places(now_));
 }
 
 TEST_F(PlacementChoices, DoNotTimeWhatIsNotAlone) {
@@ -68,18 +142,12 @@ TEST_F(PlacementChoices, DoNotTimeWhatIsNotAlone) {
   EXPECT_FALSE(choice_.places(now_));
 }
 
-TEST_F(PlacementChoices, TimePacketsNowAndThen) {
-  send(20'000);
-  int sent = 0;
-  for (int i = 0; i < 2'048; ++i) {
-    pass(3'000);
-    if (choice_.places(now_)) {
-      place(1'200);
-    } else {
-      ++sent;
-    }
+TEST_F(PlacementChoices, TimePacketsMoreAndMoreSeldom) {
+  look(20'000);
+  for (const int placed : {32, 64, 128, 256, 512, 1'024, 2'048, 4'096, 4'096}) {
+    ASSERT_EQ(place_until_timed(), placed);
+    look(20'000);
   }
-  EXPECT_EQ(sent, 4);
 }
 
 }  // namespace

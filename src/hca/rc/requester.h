@@ -91,9 +91,13 @@ class RcRequester {
   }
   /// Nothing before the WQE at the cursor is under way.
   [[nodiscard]] bool is_oldest() const { return core_.send_queue.head() == cursor_; }
+  /// Nor is anything posted behind it yet.
+  [[nodiscard]] bool is_alone() const {
+    return is_oldest() && core_.send_queue.tail() == cursor_ + 1;
+  }
   /// False under PlacementPolicy::WhereQuicker for what is quicker as packets.
   [[nodiscard]] bool is_worth_placing(Instant now) {
-    return core_.placement == PlacementPolicy::Always || (is_oldest() && choice_.places(now));
+    return core_.placement == PlacementPolicy::Always || (is_alone() && choice_.places(now));
   }
   void time_packets(const SendWqe& wqe, Instant now);
   void end_timing(Instant now) {
