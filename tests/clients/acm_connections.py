@@ -229,7 +229,6 @@ def main():
     parser.add_argument("--verbose", action="store_true")
     arguments, rest = parser.parse_known_args()
     AcmConnections.is_small = arguments.smoke
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
     weft_clients.need_programs("ibacm", "ib_acme", "opensm", "rping", "ib_write_bw", "ucmatose", "tshark", "gcc")
     start = time.monotonic()
     result = unittest.main(argv=[sys.argv[0], *rest], verbosity=2 if arguments.verbose else 1, exit=False).result

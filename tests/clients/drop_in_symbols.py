@@ -45,8 +45,7 @@ def real_library(soname):
                              env={**os.environ, "PATH": os.environ["PATH"] + ":/sbin:/usr/sbin"}).stdout
     paths = re.findall(rf"{re.escape(soname)} .*=> (\S+)", listing)
     if not paths:
-        print(f"skipped: {soname} of Debian is not installed (scripts/bootstrap)")
-        sys.exit(weft_clients.SKIPPED)
+        sys.exit(f"{soname} of Debian: not installed (scripts/bootstrap)")
     return paths[0]
 
 

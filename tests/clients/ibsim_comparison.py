@@ -155,7 +155,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--show", action="store_true", help="every difference that was found")
     arguments = parser.parse_args()
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
     weft_clients.need_programs("ibsim", "opensm", "ibnetdiscover", "iblinkinfo", "smpquery")
     theirs = outputs(OnIbsim(str(TOPOLOGY), f"debian-{os.getpid()}"))
     ours = outputs(OnWeft(f"{shlex.quote(str(TOPOLOGY))} --no-sm --ibsim"))

@@ -222,7 +222,6 @@ def main():
     parser.add_argument("--smoke", action="store_true", help="min-hop on the fat tree alone, and what reads it")
     parser.add_argument("--match", metavar="TEXT", help="only the fabrics whose name holds this text")
     arguments = parser.parse_args()
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
     weft_clients.need_programs("opensm", *dict.fromkeys(row[0] for row in queries(1, 1, 1)), "ibping", "ib_write_bw")
     outcomes = on_fat_tree() if not arguments.match or arguments.match in FAT_TREE else []
     for name in [] if arguments.smoke else FABRICS:

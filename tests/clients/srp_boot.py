@@ -217,7 +217,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--verbose", action="store_true")
     arguments, rest = parser.parse_known_args()
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
     weft_clients.need_programs("nbdkit", "ibsrpdm", "qemu-system-x86_64", "mke2fs", "debugfs", "e2fsck", "dumpe2fs", "apt-get", "dpkg-deb")
     start = time.monotonic()
     result = unittest.main(argv=[sys.argv[0], *rest], verbosity=2 if arguments.verbose else 1, exit=False).result

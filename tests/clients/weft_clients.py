@@ -25,6 +25,10 @@ LISTEN_SECONDS = 20              # policy: how long a server may take until it l
 FIRST_PORT, LAST_PORT = 20000, 30000  # policy: below the range of ephemeral ports
 
 
+# Debian has programs of administrators where an ordinary user's PATH does not look; `weft exec` finds them there, too.
+os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+
+
 def build_folder():
     return pathlib.Path(os.environ.get("WEFT_BUILD_DIR", ROOT / "build" / "release")).resolve()
 
@@ -39,8 +43,7 @@ def weft_command():
 def need_programs(*programs):
     missing = [program for program in programs if not shutil.which(program)]
     if missing:
-        print(f"skipped: {', '.join(missing)} not installed (scripts/bootstrap)")
-        sys.exit(SKIPPED)
+        sys.exit(f"{', '.join(missing)}: not installed (scripts/bootstrap)")
 
 
 def address_of(host):
@@ -149,6 +152,7 @@ class Case:
     port_option: str = "-p"
     port_option_of_client: str = ""  # where it has another
     arguments_of_client: list = dataclasses.field(default_factory=list)
+    wrapper: list = dataclasses.field(default_factory=list)  # words before a program that runs alone
 
     @property
     def name(self):
@@ -233,7 +237,7 @@ def judge_without_listener(case, server, start):
 def run_alone(fabric, case, host):
     """A case of one program on one host, without a port and without a peer."""
     start = time.monotonic()
-    child = fabric.start(host, [case.program, *case.arguments], case.environment)
+    child = fabric.start(host, [*case.wrapper, case.program, *case.arguments], case.environment)
     output, in_time = communicate(child, start + case.timeout_seconds)
     detail = ("did not end in time" if not in_time else f"exit status {child.returncode}" if child.returncode
               else case.check(output) or "" if case.check else "")
