@@ -93,8 +93,13 @@ class PortMapper(unittest.TestCase):
 
     def capture(self, host):
         file = self.folder / "udp.pcap"
-        child = self.start(host, "tcpdump", "-U", "-i", "eth0", "-w", str(file), "udp", "port", str(UDP_PORT))
-        eventually(lambda: "listening on" in child.stdout.readline() or child.poll() is not None, "tcpdump does not begin")
+        # Not tcpdump, which gives up being root first: an ordinary user's host has no way to do that.
+        child = self.start(host, "dumpcap", "-P", "-i", "eth0", "-w", str(file), "-f", f"udp port {UDP_PORT}")
+        said = ""
+        while not re.search("^File: ", said, re.MULTILINE):
+            line = child.stdout.readline()
+            self.assertTrue(line, f"dumpcap has ended: {said}")
+            said += line
         return child, file
 
     def messages(self, captured, wanted):
@@ -251,7 +256,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--verbose", action="store_true")
     arguments, rest = parser.parse_known_args()
-    weft_clients.need_programs("iwpmd", "tcpdump", "tshark")
+    weft_clients.need_programs("iwpmd", "dumpcap", "tshark")
     start = time.monotonic()
     result = unittest.main(argv=[sys.argv[0], *rest], verbosity=2 if arguments.verbose else 1, exit=False).result
     print(f"iwpm: {time.monotonic() - start:.0f} s")
