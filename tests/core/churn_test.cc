@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -73,7 +74,13 @@ struct Fence {
 class Cables final : public MadCarrier {
  public:
   void plug(MadPort& port, Lid lid) { ends_.push_back({.port = &port, .lid = lid}); }
+  /// Before the ports go: each goes by itself, and others may be sending to it.
+  void unplug() {
+    const std::unique_lock lock{mutex_};
+    ends_.clear();
+  }
   void transmit(MadPort& from, const mad::MadPacket& packet) override {
+    const std::shared_lock lock{mutex_};
     const auto source = std::ranges::find(ends_, &from, &CableEnd::port);
     const auto to = std::ranges::find(ends_, packet.address.lid, &CableEnd::lid);
     if (source == ends_.end() || to == ends_.end() || sent_.fetch_add(1) % 8 == 7) {
@@ -89,7 +96,8 @@ class Cables final : public MadCarrier {
     MadPort* port{};
     Lid lid;
   };
-  std::vector<CableEnd> ends_;  // constant once threads run
+  std::shared_mutex mutex_;
+  std::vector<CableEnd> ends_;
   std::atomic<std::uint64_t> sent_{};
 };
 
@@ -124,6 +132,7 @@ struct World {
     EXPECT_TRUE(deallocate_pd(*pd));
     server.reset();
     environment.stop_world();
+    cables.unplug();
     network.unregister_all();
   }
 
