@@ -24,6 +24,8 @@ class DatamoverClient {
   /// What get_data() asked for is there as a whole (RFC 5047 §8.2.3). Over TCP it comes as Data-Out
   /// PDUs instead.
   virtual void handle_data_fetched(std::uint32_t target_transfer_tag, Instant now) = 0;
+  /// What agree() had to wait for is over: the full feature phase begins.
+  virtual void handle_agreed(Instant /*now*/) {}
   /// Once, the last call: the connection is gone, and so will be the datamover.
   virtual void handle_lost(std::string_view reason, Instant now) = 0;
 
@@ -50,8 +52,10 @@ class Datamover {
   virtual void send_command(OutgoingPdu pdu, SharedBuffer /*data_out*/, SharedBuffer /*data_in*/) {
     send_control(std::move(pdu));
   }
-  /// What login agreed on, before enable().
-  virtual void agree(const Parameters& /*agreed*/) {}
+  /// What login agreed on, before enable(); of a target before its last login response, too. False,
+  /// of an initiator alone: the transport's own ends have something to say to each other first, and
+  /// handle_agreed() or handle_lost() follows. Until then nothing is sent.
+  [[nodiscard]] virtual bool agree(const Parameters& /*agreed*/) { return true; }
   /// Sends a control-type PDU, in order (RFC 5047 §8.1.1).
   virtual void send_control(OutgoingPdu pdu) = 0;
   /// Puts a part of the data that a command reads; `data_in` is a Data-In PDU (RFC 5047 §8.1.2).

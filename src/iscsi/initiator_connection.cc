@@ -25,6 +25,8 @@ void InitiatorConnection::handle_data_fetched(std::uint32_t /*tag*/, Instant /*n
   session.drop(*this, "the datamover fetches, which is a target's");
 }
 
+void InitiatorConnection::handle_agreed(Instant now) { session.handle_agreed(*this, now); }
+
 void InitiatorConnection::handle_lost(std::string_view why, Instant now) {
   session.handle_lost(*this, why, now);
 }
@@ -232,6 +234,20 @@ void InitiatorSession::handle_pdu(Connection& on, const ReceivedPdu& pdu, Instan
   } else {
     handle_damaged(on, pdu);
   }
+  settle(on, now);
+}
+
+void InitiatorSession::handle_agreed(Connection& on, Instant now) {
+  if (on.dropped || !on.login) {
+    return;
+  }
+  on.last_heard = now;
+  finish_login(on, now);
+  settle(on, now);
+}
+
+// What may follow from what a connection heard.
+void InitiatorSession::settle(Connection& on, Instant now) {
   send_waiting(now);
   check_connection(on, now);
   check_session(now);
@@ -269,7 +285,9 @@ void InitiatorSession::handle_login(Connection& on, const ReceivedPdu& pdu, Inst
     drop(on, "the target redirects the login");
     return;
   }
-  finish_login(on, now);
+  if (on.datamover->agree(login.agreed())) {
+    finish_login(on, now);
+  }
 }
 
 void InitiatorSession::finish_login(Connection& on, Instant now) {
@@ -291,7 +309,6 @@ void InitiatorSession::finish_login(Connection& on, Instant now) {
   on.login.reset();
   on.login_deadline = Instant::never();
   on.phase = Phase::Up;
-  on.datamover->agree(on.agreed);
   on.datamover->enable(on.agreed.header_digest, on.agreed.data_digest,
                        options_.preferences.values.max_recv_data_segment_length);
   if (on.recovery) {  // a login with its CID has logged the lost one out (RFC 7143 §6.3.4)

@@ -42,6 +42,7 @@ struct InitiatorConnection final : public DatamoverClient {
 
   void handle_pdu(const ReceivedPdu& pdu, Instant now) override;
   void handle_data_fetched(std::uint32_t target_transfer_tag, Instant now) override;
+  void handle_agreed(Instant now) override;
   void handle_lost(std::string_view reason, Instant now) override;
 
   /// What may be sent goes.

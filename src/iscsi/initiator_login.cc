@@ -90,6 +90,9 @@ void InitiatorLogin::offer_operational() {
   if (options_.preferences.values.rdma_extensions) {  // RFC 7145 §6.3
     if (is_leading()) {
       negotiation_.offer("RDMAExtensions", text_);
+      if (options_.preferences.values.hello_required) {  // RFC 7145 §6.10
+        negotiation_.offer("iSERHelloRequired", text_);
+      }
     }
     if (!options_.target.empty()) {
       negotiation_.offer("TargetRecvDataSegmentLength", text_);

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "iscsi/testing/scripted_target.h"
 
@@ -56,6 +59,76 @@ TEST(InitiatorLogin, AConnectionThatJoinsASessionHasNoKeysOfTheLeadingOne) {
   EXPECT_EQ(find_value(*pairs, "TargetName"), testing::kTargetName);
   EXPECT_FALSE(find_value(*pairs, "SessionType"));
   EXPECT_FALSE(find_value(*pairs, "MaxConnections"));
+}
+
+const TextPairs kOverIser{
+    {"RDMAExtensions",                 "Yes" },
+    {"TargetRecvDataSegmentLength",    "8192"},
+    {"InitiatorRecvDataSegmentLength", "8192"},
+    {"iSERHelloRequired",              "Yes" }
+};
+
+// RFC 7145 §6.10: of the leading connection, and of the whole session.
+TEST(InitiatorLogin, DeclaresAHelloOnceForItsSession) {
+  InitiatorOptions options = scripted_options();
+  options.preferences.values.max_connections = 2;
+  ScriptedTarget target{options};
+  target.limits_to_rdma = true;
+  target.session.start(target.now);
+  TextPairs answers = kOverIser;
+  answers.push_back({"MaxConnections", "2"});
+  target.log_in(answers);
+  const std::string text = text_of(target);
+  EXPECT_EQ(find_value(*parse_text(text), "iSERHelloRequired"), "Yes");
+  ASSERT_TRUE(target.mover.agreed);
+  EXPECT_EQ(target.mover.agreed->hello_required, true);
+  EXPECT_EQ(target.session.state(), SessionState::Live);
+  target.cid = 1;
+  target.connected();
+  static_cast<void>(target.next<LoginRequest>());
+  const std::string joining = text_of(target);
+  EXPECT_FALSE(find_value(*parse_text(joining), "iSERHelloRequired"));
+  TextWriter joined;
+  joined.add("HeaderDigest", "None").add("DataDigest", "None");
+  joined.add("TargetRecvDataSegmentLength", "8192").add("InitiatorRecvDataSegmentLength", "8192");
+  target.respond(joined, LoginStage::LoginOperationalNegotiation, LoginStage::FullFeature);
+  ASSERT_TRUE(target.movers[1].agreed);
+  EXPECT_EQ(target.movers[1].agreed->hello_required, true);
+}
+
+// A datamover whose ends have something to say to each other first.
+TEST(InitiatorLogin, IsOverWhenTheTransportHasAgreed) {
+  ScriptedTarget target;
+  target.limits_to_rdma = true;
+  target.delays_agreement = true;
+  target.session.start(target.now);
+  target.log_in(kOverIser);
+  EXPECT_EQ(target.session.state(), SessionState::Connecting);
+  auto& waiting = target.submit(false, 1);
+  EXPECT_TRUE(target.is_quiet());
+  target.session.client(0).handle_agreed(target.now);
+  EXPECT_EQ(target.session.state(), SessionState::Live);
+  EXPECT_FALSE(target.is_quiet()) << "the command that waited";
+  EXPECT_FALSE(waiting.outcome);
+  target.session.client(0).handle_agreed(target.now);  // again: nothing
+  EXPECT_EQ(target.session.state(), SessionState::Live);
+}
+
+TEST(InitiatorLogin, FailsWhereTheTransportDoesNotAgreeInTime) {
+  for (const bool is_lost : {true, false}) {
+    ScriptedTarget target;
+    target.limits_to_rdma = true;
+    target.delays_agreement = true;
+    target.session.start(target.now);
+    target.log_in(kOverIser);
+    if (is_lost) {
+      target.lose();
+    } else {
+      target.pass(Duration::seconds(15));
+    }
+    EXPECT_EQ(target.session.state(), SessionState::Idle);
+    EXPECT_EQ(std::ranges::count(target.states, SessionState::Live), 0);
+  }
 }
 
 TEST(InitiatorLogin, ProvesItselfAndLetsTheTargetProveItself) {  // RFC 7143 §12.1.3

@@ -154,6 +154,8 @@ class InitiatorSession final {
   void lose_connection(Connection& on, std::uint32_t exp_stat_sn, const std::string& why,
                        Instant now);
   void handle_login(Connection& on, const ReceivedPdu& pdu, Instant now);
+  void handle_agreed(Connection& on, Instant now);
+  void settle(Connection& on, Instant now);
   void finish_login(Connection& on, Instant now);
   void handle_full_feature(Connection& on, const ReceivedPdu& pdu, Instant now);
   void check_connection(Connection& on, Instant now);

@@ -46,6 +46,7 @@ constexpr auto kKeys = std::to_array<KeyRow>({
     {"iSCSIProtocolLevel",       Smaller,   Leading,     Both,      false, 0,   31,         &P::protocol_level},
     {"NodeArchitecture",         Declared,  Any,         Both,      true },
     {"RDMAExtensions",           And,       Leading,     Both,      true,  0,   0,          nullptr,                       &P::rdma_extensions       },
+    {"iSERHelloRequired",        Announced, Leading,     Initiator, true,  0,   0,          nullptr,                       nullptr,                  &P::hello_required},
     {"TargetRecvDataSegmentLength",    Smaller, Initialize, Target, false, 512, kMaxLength, &P::target_recv_data_segment_length},
     {"InitiatorRecvDataSegmentLength", Smaller, Initialize, Target, false, 512, kMaxLength, &P::initiator_recv_data_segment_length},
     {"IFMarker",                 Marker,    Initialize,  Both,      true },
@@ -71,7 +72,9 @@ static_assert(names_are_unique());
   for (const KeyRow& row : kKeys) {
     const bool is_number = row.rule == Smaller || row.rule == Larger;
     const bool is_flag = row.rule == And || row.rule == Or || row.rule == KeyRule::Digest;
-    if ((is_number && row.number == nullptr) || (is_flag && row.flag == nullptr)) {
+    const bool is_announced = row.rule == Announced;
+    if ((is_number && row.number == nullptr) || (is_flag && row.flag == nullptr) ||
+        (is_announced && row.announced == nullptr)) {
       return false;
     }
   }

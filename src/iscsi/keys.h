@@ -3,6 +3,7 @@
 // The text keys of RFC 7143 §13, one row each.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "iscsi/parameters.h"
@@ -16,6 +17,7 @@ enum class KeyRule : std::uint8_t {
   Larger,     ///< number: the larger of both
   And,        ///< Boolean
   Or,         ///< Boolean
+  Announced,  ///< Boolean that the initiator declares, and a target may refuse (RFC 7145 §5.1.3)
   Digest,     ///< list of None and CRC32C: the first that the answering side accepts
   Reporting,  ///< list of task reporting semantics (RFC 7143 §13.23); RFC3720 is what we have
   Security,   ///< belongs to authentication, in SecurityNegotiation only
@@ -43,6 +45,7 @@ struct KeyRow {
   std::uint32_t maximum{};
   std::uint32_t Parameters::* number{};
   bool Parameters::* flag{};
+  std::optional<bool> Parameters::* announced{};
 };
 
 /// The row of a key, or nothing for an unknown one, which is answered with NotUnderstood.

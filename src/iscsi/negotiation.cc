@@ -31,6 +31,11 @@ constexpr std::string_view kNotUnderstood = "NotUnderstood";
   return static_cast<std::uint32_t>(*number);
 }
 
+std::unexpected<Error> illegal_answer(const KeyRow& row, std::string_view value) {
+  return fail(ErrorCode::InvalidArgument, "{}={} is no answer to what was offered", row.name,
+              value);
+}
+
 [[nodiscard]] std::string_view digests_of(DigestPolicy policy) {
   switch (policy) {
     case DigestPolicy::Either:
@@ -74,8 +79,11 @@ DigestPolicy Negotiation::digest_policy(const KeyRow& row) const {
 }
 
 // RFC 7143 §6.2.2: AND with No and OR with Yes have their outcome by the offer alone, so that the
-// answer is optional; Linux's target leaves it out.
+// answer is optional; Linux's target leaves it out. A declaration needs none either.
 bool Negotiation::settles(const KeyRow& row) const {
+  if (row.announced != nullptr) {
+    return true;
+  }
   return row.flag != nullptr && ((row.rule == KeyRule::And && !(preferences_.values.*row.flag)) ||
                                  (row.rule == KeyRule::Or && preferences_.values.*row.flag));
 }
@@ -93,6 +101,11 @@ void Negotiation::offer(std::string_view name, TextWriter& text) {
     text.add(name, digests_of(digest_policy(*row)));
   } else if (row->number != nullptr) {
     text.add(name, fmt::format("{}", preferences_.values.*row->number));
+  } else if (row->announced != nullptr) {
+    const std::optional<bool> declared = preferences_.values.*row->announced;
+    WEFT_ASSERT(declared.has_value(), "what is declared is Yes or No");
+    text.add(name, flag_text(*declared));
+    agreed_.*row->announced = declared;  // unless the target refuses it
   } else {
     WEFT_ASSERT(row->flag != nullptr, "a key with text for its value is added by its owner");
     text.add(name, flag_text(preferences_.values.*row->flag));
@@ -169,6 +182,8 @@ std::string Negotiation::answer(const KeyRow& row, std::string_view value) {
       return answer_flag(row, value);
     case KeyRule::Digest:
       return answer_digest(row, value);
+    case KeyRule::Announced:
+      return answer_announced(row, value);
     case KeyRule::Reporting:
       return std::ranges::count(split_list(value), std::string_view{"RFC3720"}) != 0
                  ? "RFC3720"
@@ -206,6 +221,33 @@ std::string Negotiation::answer_flag(const KeyRow& row, std::string_view value) 
   return flag_text(result);
 }
 
+// RFC 7145 §6.10 calls the key declarative, and §5.1.3 lets the initiator learn by its answer
+// whether the target speaks Hello: it is answered, and nobody waits for the answer.
+std::string Negotiation::answer_announced(const KeyRow& row, std::string_view value) {
+  if (!preferences_.values.rdma_extensions) {
+    return std::string{kIrrelevant};
+  }
+  const auto theirs = parse_flag(value);
+  if (!theirs) {
+    return std::string{kReject};
+  }
+  const bool result = *theirs && (preferences_.values.*row.announced).value_or(false);
+  agreed_.*row.announced = result;
+  return flag_text(result);
+}
+
+// RFC 7145 §5.1.3: who does not know the key may do without what it asks for.
+Result<void> Negotiation::take_announced_answer(const KeyRow& row, std::string_view value) {
+  const auto flag = parse_flag(value);
+  const bool is_refusal = value == kNotUnderstood || value == kIrrelevant || value == kReject;
+  const bool declared = (preferences_.values.*row.announced).value_or(false);
+  if ((!flag && !is_refusal) || (flag.value_or(false) && !declared)) {
+    return illegal_answer(row, value);
+  }
+  agreed_.*row.announced = flag.value_or(false);
+  return {};
+}
+
 std::string Negotiation::answer_digest(const KeyRow& row, std::string_view value) {
   for (const std::string_view digest : split_list(value)) {
     if (accepts(digest_policy(row), digest)) {
@@ -217,36 +259,35 @@ std::string Negotiation::answer_digest(const KeyRow& row, std::string_view value
 }
 
 Result<void> Negotiation::take_answer(const KeyRow& row, std::string_view value) {
+  if (row.announced != nullptr) {
+    return take_announced_answer(row, value);
+  }
   if (value == kIrrelevant || value == kNotUnderstood) {
     return {};  // the default holds
   }
-  const auto illegal = [&] {
-    return fail(ErrorCode::InvalidArgument, "{}={} is no answer to what was offered", row.name,
-                value);
-  };
   if (row.number != nullptr) {
     const auto number = parse_in_range(row, value);
     const std::uint32_t ours = preferences_.values.*row.number;
     if (!number || (row.rule == KeyRule::Smaller ? *number > ours : *number < ours)) {
-      return illegal();
+      return illegal_answer(row, value);
     }
     agreed_.*row.number = *number;
     return {};
   }
   if (row.rule == KeyRule::Digest) {
     if (!accepts(digest_policy(row), value)) {
-      return illegal();
+      return illegal_answer(row, value);
     }
     agreed_.*row.flag = value == "CRC32C";
     return {};
   }
   const auto flag = parse_flag(value);
   if (!flag || row.flag == nullptr) {
-    return illegal();
+    return illegal_answer(row, value);
   }
   const bool ours = preferences_.values.*row.flag;
   if (row.rule == KeyRule::And ? *flag && !ours : !*flag && ours) {
-    return illegal();
+    return illegal_answer(row, value);
   }
   agreed_.*row.flag = *flag;
   return {};

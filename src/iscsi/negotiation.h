@@ -50,6 +50,8 @@ class Negotiation {
   [[nodiscard]] std::string answer_number(const KeyRow& row, std::string_view value);
   [[nodiscard]] std::string answer_flag(const KeyRow& row, std::string_view value);
   [[nodiscard]] std::string answer_digest(const KeyRow& row, std::string_view value);
+  [[nodiscard]] std::string answer_announced(const KeyRow& row, std::string_view value);
+  [[nodiscard]] Result<void> take_announced_answer(const KeyRow& row, std::string_view value);
   [[nodiscard]] Result<void> take_declaration(const KeyRow& row, std::string_view value);
   [[nodiscard]] bool settles(const KeyRow& row) const;
   [[nodiscard]] DigestPolicy digest_policy(const KeyRow& row) const;

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace weft::iscsi {
@@ -61,6 +63,7 @@ TEST(Negotiation, AnswersEachKeyByItsRule) {  // RFC 7143 §13
            {"OFMarker",                    "No",                    "No"           },
            {"OFMarkInt",                   "1~65535",               "Reject"       },
            {"RDMAExtensions",              "Yes",                   "No"           },
+           {"iSERHelloRequired",           "Yes",                   "Irrelevant"   },
            {"X-com.example.color",         "blue",                  "NotUnderstood"},
            {"MaxRecvDataSegmentLength",    "4096",                  ""             },
            {"MaxRecvDataSegmentLength",    "1",                     "refused"      },
@@ -85,6 +88,51 @@ TEST(Negotiation, FollowsThePreferences) {
   EXPECT_EQ(answer("DataDigest", "CRC32C,None", preferences), "None");
   EXPECT_EQ(answer("ImmediateData", "Yes", preferences), "No");
   EXPECT_EQ(answer("DataPDUInOrder", "No", preferences), "No");
+}
+
+// RFC 7145 §5.1.3, §6.10: an initiator declares it, and a target may refuse it.
+TEST(Negotiation, AHelloIsAgreedOnWhereBothEndsHaveOne) {
+  Preferences preferences;
+  preferences.values.rdma_extensions = true;
+  EXPECT_EQ(answer("iSERHelloRequired", "Yes", preferences), "No");
+  preferences.values.hello_required = true;
+  EXPECT_EQ(answer("iSERHelloRequired", "Yes", preferences), "Yes");
+  EXPECT_EQ(answer("iSERHelloRequired", "No", preferences), "No");
+  EXPECT_EQ(answer("iSERHelloRequired", "Perhaps", preferences), "Reject");
+  EXPECT_EQ(answer("iSERHelloRequired", "Yes", preferences, {.leading = false}), "Reject");
+  EXPECT_EQ(answer("iSERHelloRequired", "Yes", preferences, {.role = Role::Initiator}), "Reject");
+  Negotiation target{preferences, {}};
+  TextWriter answers;
+  EXPECT_EQ(target.agreed().hello_required, std::nullopt) << "nobody has said";
+  ASSERT_TRUE(target.take({"iSERHelloRequired", "No"}, {}, answers));
+  EXPECT_EQ(target.agreed().hello_required, false);
+}
+
+TEST(Negotiation, AHelloThatIsDeclaredWaitsForNoAnswer) {
+  Preferences preferences;
+  preferences.values.rdma_extensions = true;
+  preferences.values.hello_required = true;
+  for (const auto& [said, agreed] : {
+           std::pair{"Yes",           true },
+           std::pair{"No",            false},
+           std::pair{"NotUnderstood", false},
+           std::pair{"Irrelevant",    false},
+           std::pair{"Reject",        false}
+  }) {
+    Negotiation negotiation{preferences, {}};
+    TextWriter text;
+    negotiation.offer("iSERHelloRequired", text);
+    EXPECT_EQ(text.text(), TextWriter{}.add("iSERHelloRequired", "Yes").text());
+    EXPECT_FALSE(negotiation.awaits_answers());
+    EXPECT_EQ(negotiation.agreed().hello_required, true) << "as declared";
+    ASSERT_TRUE(negotiation.take({"iSERHelloRequired", said}, {.role = Role::Initiator}, text))
+        << said;
+    EXPECT_EQ(negotiation.agreed().hello_required, agreed) << said;
+  }
+  Negotiation negotiation{preferences, {}};
+  TextWriter text;
+  negotiation.offer("iSERHelloRequired", text);
+  EXPECT_FALSE(negotiation.take({"iSERHelloRequired", "Perhaps"}, {.role = Role::Initiator}, text));
 }
 
 TEST(Negotiation, TakesKeysOnlyWhereTheyMeanSomething) {

@@ -3,6 +3,7 @@
 // What two ends agree on (RFC 7143 §13). Value types.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace weft::iscsi {
@@ -24,6 +25,9 @@ struct Parameters {
   std::uint32_t error_recovery_level{0};
   std::uint32_t protocol_level{1};
   bool rdma_extensions{};  ///< iSER, which the connection was made for (RFC 7145 §6.3)
+  /// Whether iSER begins with a Hello (RFC 7145 §6.10); nothing: nobody has said. As a preference
+  /// of an initiator, what it declares; of a target, whether it agrees to a Hello.
+  std::optional<bool> hello_required{};
   // Of the connection.
   bool header_digest{};
   bool data_digest{};
@@ -34,6 +38,13 @@ struct Parameters {
   std::uint32_t initiator_recv_data_segment_length{8192};
 
   bool operator==(const Parameters&) const = default;
+};
+
+/// Whether an initiator begins the full feature phase of iSER with a Hello (RFC 7145 §5.1.3).
+enum class HelloPolicy : std::uint8_t {
+  Never,
+  Agreed,   ///< where the target agrees to the key iSERHelloRequired
+  Unasked,  ///< as initiators of RFC 5046 do, which has no such key
 };
 
 /// Digests that an end accepts.

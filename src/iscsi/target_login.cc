@@ -262,6 +262,8 @@ LoginStatus TargetConnection::enter_full_feature(const LoginRequest& request,
     return status;
   }
   session_->attach(cid_, *this);
+  parameters_.hello_required = session_->parameters().hello_required;  // session-wide
+  static_cast<void>(datamover_.agree(parameters_));
   response.tsih = session_->identity().tsih;
   phase_ = Phase::FullFeature;
   return LoginStatus::Success;

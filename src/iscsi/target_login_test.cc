@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,34 @@ TEST(TargetLogin, GoesThroughBothStages) {
   EXPECT_TRUE(connection.mover.header_digest);
   EXPECT_FALSE(connection.mover.data_digest);
   EXPECT_EQ(fixture.server.sessions(), 1U);
+}
+
+// RFC 7145 §6.10: the leading connection's, and of the whole session.
+TEST(TargetLogin, AgreesOnAHelloForItsSession) {
+  ServerOptions options;
+  options.preferences.values.rdma_extensions = true;
+  options.preferences.values.hello_required = true;
+  Fixture fixture{options};
+  Connection connection{fixture};
+  const auto response = connection.login({
+      {"RDMAExtensions",    "Yes"},
+      {"iSERHelloRequired", "Yes"},
+      {"MaxConnections",    "2"  }
+  });
+  EXPECT_EQ(response.status, LoginStatus::Success);
+  EXPECT_EQ(connection.answer("iSERHelloRequired"), "Yes");
+  ASSERT_TRUE(connection.mover.agreed);
+  EXPECT_EQ(connection.mover.agreed->hello_required, true);
+  Connection second{fixture};
+  second.cid = 2;
+  EXPECT_EQ(second.login({}, response.tsih).status, LoginStatus::Success);
+  ASSERT_TRUE(second.mover.agreed);
+  EXPECT_EQ(second.mover.agreed->hello_required, true);
+  Connection another{fixture};
+  another.isid = connection.isid + 1;
+  EXPECT_EQ(another.login().status, LoginStatus::Success);
+  ASSERT_TRUE(another.mover.agreed);
+  EXPECT_EQ(another.mover.agreed->hello_required, std::nullopt) << "nobody has said";
 }
 
 TEST(TargetLogin, RefusesWithTheStatusOfTheReason) {  // RFC 7143 §11.13.5

@@ -397,7 +397,8 @@ class IserTarget(unittest.TestCase):
                 self.converse(folder, target.url("iser"), "--initiator", iser.INITIATORS[0])
 
     def test_our_initiator_says_hello(self):
-        """The first messages behind the end of login are Hello and its reply (RFC 7145 §5.1, §9.3, §9.4), and data goes as without."""
+        """The first messages behind the end of login are Hello and its reply (RFC 7145 §5.1.3, §9.3, §9.4), and data goes as without: agreed on by
+        iSERHelloRequired (§6.10), or unasked as RFC 5046 has it."""
         lids = {port["node"]: int(port["lid"], 0) if isinstance(port["lid"], str) else port["lid"] for port in self.fabric.ports()}
         with tempfile.TemporaryDirectory() as folder:
             with Target(self.fabric) as target, fat_tree.Capture(self.fabric, (CLIENT, 1), folder) as capture:
@@ -405,12 +406,15 @@ class IserTarget(unittest.TestCase):
                     status, output = attached.qemu_io("write -P 7 0 64k", "read -P 7 0 64k")
                     self.assertEqual(status, 0, output)
                     self.assertNotIn("verification failed", output)
-                status, output = run(self.fabric, self.fabric.weft, "iser", "discover", "--hello", target.address)
+                status, output = run(self.fabric, self.fabric.weft, "iser", "discover", "--hello=unasked", target.address)
                 self.assertEqual((status, output), (0, f"{NAME}\n  {target.address}:{PORT},1\n"))
             sends = [packet for packet in rc_capture.packets_of(capture.path) if packet.kind == "send" and packet.begins]
         kinds = [packet.payload[0] >> 4 for packet in sends]
         hellos = [place for place, kind in enumerate(kinds) if kind == 2]
         self.assertGreaterEqual(len(hellos), 2, "each session has its own")
+        declared = [packet for packet in sends if b"iSERHelloRequired=Yes\0" in packet.payload]
+        self.assertEqual(len(declared), 2 * (len(hellos) - 1), "a request and its answer in each login, but for the one of the session that asks nobody")
+        self.assertEqual({packet.slid for packet in declared}, {lids[SERVER], lids[CLIENT]})
         self.assertEqual(kinds.count(3), len(hellos))
         for place in hellos:
             login, hello, reply, command = sends[place - 1:place + 3]
@@ -422,6 +426,19 @@ class IserTarget(unittest.TestCase):
             self.assertLessEqual(reply.payload[2:4], hello.payload[2:4])
             self.assertGreater(int.from_bytes(reply.payload[2:4], "big"), 0)
             self.assertEqual(command.payload[0] >> 4, 1)
+
+    def test_our_initiator_says_no_hello_to_a_target_that_does_not_know_the_key(self):
+        """tgt answers iSERHelloRequired with NotUnderstood, and knows no Hello (RFC 7145 §5.1.3)."""
+        with tempfile.TemporaryDirectory() as folder, iser.Target(self.fabric, SERVER, weft_clients.Ports().take(), iscsi_attach.DISK_BYTES) as target:
+            with fat_tree.Capture(self.fabric, (CLIENT, 1), folder) as capture:
+                with self.attached(folder, target.url("iser"), "--hello", "--initiator", iser.INITIATORS[0]) as attached:
+                    status, output = attached.qemu_io("write -P 7 0 64k", "read -P 7 0 64k")
+                    self.assertEqual(status, 0, output)
+                    self.assertNotIn("verification failed", output)
+            sends = [packet for packet in rc_capture.packets_of(capture.path) if packet.kind == "send" and packet.begins]
+        self.assertNotIn(2, [packet.payload[0] >> 4 for packet in sends])
+        self.assertTrue(any(b"iSERHelloRequired=Yes\0" in packet.payload for packet in sends))
+        self.assertTrue(any(b"iSERHelloRequired=NotUnderstood\0" in packet.payload for packet in sends))
 
     def test_our_initiator_waits_for_a_target_that_comes_again(self):
         tcp_port = weft_clients.Ports().take()

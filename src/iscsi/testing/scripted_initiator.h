@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,11 +33,21 @@ inline constexpr std::string_view kInitiatorName = "iqn.2026-01.org.example:clie
 /// Remembers what the target sends.
 class RecordingDatamover final : public Datamover {
  public:
+  void limit(Preferences& preferences) const override {
+    preferences.values.rdma_extensions |= limits_to_rdma;
+    if (limits_to_rdma) {
+      preferences.values.hello_required = true;
+    }
+  }
   void send_control(OutgoingPdu pdu) override { sent.push_back(std::move(pdu)); }
   void put_data(OutgoingPdu pdu) override { sent.push_back(std::move(pdu)); }
   void get_data(OutgoingPdu pdu, MutableByteSpan into) override {
     fetch_into = into;
     sent.push_back(std::move(pdu));
+  }
+  [[nodiscard]] bool agree(const Parameters& parameters) override {
+    agreed = parameters;
+    return !delays_agreement;
   }
   void enable(bool header, bool data, std::size_t /*max_receive_bytes*/) override {
     header_digest = header;
@@ -49,6 +60,9 @@ class RecordingDatamover final : public Datamover {
 
   std::deque<OutgoingPdu> sent;
   MutableByteSpan fetch_into;
+  bool limits_to_rdma{};          ///< as iSER does
+  bool delays_agreement{};        ///< until the test says that it is there
+  std::optional<Parameters> agreed;
   bool header_digest{};
   bool data_digest{};
   bool ended{};

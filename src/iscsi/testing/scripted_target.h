@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -98,6 +99,8 @@ class ScriptedTarget final : public InitiatorEnvironment {
 
   void connected() {
     movers[cid] = {};
+    movers[cid].delays_agreement = delays_agreement;
+    movers[cid].limits_to_rdma = limits_to_rdma;
     session.handle_connected(cid, movers[cid], now);
   }
   /// A login in one step, with these answers beside the defaults.
@@ -129,8 +132,12 @@ class ScriptedTarget final : public InitiatorEnvironment {
       pair.value = find_value(answers, pair.key).value_or(pair.value);
       text.add(pair.key, pair.value);
     }
-    if (const auto most = find_value(answers, "MaxRecvDataSegmentLength")) {
-      text.add("MaxRecvDataSegmentLength", *most);
+    for (const std::string_view key :
+         {"MaxRecvDataSegmentLength", "RDMAExtensions", "TargetRecvDataSegmentLength",
+          "InitiatorRecvDataSegmentLength", "iSERHelloRequired"}) {
+      if (const auto value = find_value(answers, key)) {
+        text.add(key, *value);
+      }
     }
     respond(text, wire::iscsi::LoginStage::LoginOperationalNegotiation,
             wire::iscsi::LoginStage::FullFeature);
@@ -207,6 +214,8 @@ class ScriptedTarget final : public InitiatorEnvironment {
   int cancelled{};
   std::uint32_t exp_cmd_sn{};
   std::uint32_t window{8};
+  bool limits_to_rdma{};    ///< datamovers from now on
+  bool delays_agreement{};  ///< the same
   InitiatorSession session;
 };
 

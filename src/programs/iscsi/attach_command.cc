@@ -90,7 +90,7 @@ void say(const AttachOptions& options, const std::string& reason) {
       fmt::format("connections={}", options.connections),
       fmt::format("recovery-level={}", options.recovery_level),
       fmt::format("digests={}", options.digests ? "on" : "off"),
-      fmt::format("hello={}", options.hello ? "on" : "off"),
+      fmt::format("hello={}", name_of(options.hello)),
       fmt::format("protection={}", options.protection.used ? "on" : "off")};
   if (const auto tag = options.protection.application_tag) {
     made.push_back(fmt::format("application-tag={}", *tag));
@@ -116,6 +116,28 @@ void add_session_options(CLI::App& command, SessionOptions& options) {
 }
 
 }  // namespace
+
+std::string_view name_of(weft::iscsi::HelloPolicy policy) {
+  switch (policy) {
+    case weft::iscsi::HelloPolicy::Never:
+      return "never";
+    case weft::iscsi::HelloPolicy::Agreed:
+      return "agreed";
+    case weft::iscsi::HelloPolicy::Unasked:
+      return "unasked";
+  }
+  std::unreachable();
+}
+
+std::optional<weft::iscsi::HelloPolicy> hello_policy_of(std::string_view name) {
+  using enum weft::iscsi::HelloPolicy;
+  for (const auto policy : {Never, Agreed, Unasked}) {
+    if (name == name_of(policy)) {
+      return policy;
+    }
+  }
+  return std::nullopt;
+}
 
 Result<weft::iscsi::InitiatorOptions> initiator_options(const SessionOptions& options,
                                                         const std::string& address,

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -22,12 +23,16 @@ struct SessionOptions {
   /// number of SHA-256 for SHA-1, and refuses who offers it.
   std::string chap_algorithm{"md5"};
   unsigned fast_fail_seconds{30};
-  unsigned connections{1};     ///< of the session
-  unsigned recovery_level{0};  ///< of errors: 0 to 2
-  bool digests{};              ///< CRC32C over headers and data, or no login
-  bool hello{};                ///< iSER's, after each login
+  unsigned connections{1};           ///< of the session
+  unsigned recovery_level{0};        ///< of errors: 0 to 2
+  bool digests{};                    ///< CRC32C over headers and data, or no login
+  weft::iscsi::HelloPolicy hello{};  ///< of iSER, after each login
   disk::DiskProtection protection{};
 };
+
+/// "agreed" or "unasked", as --hello and the plugin have it; "never".
+[[nodiscard]] std::optional<weft::iscsi::HelloPolicy> hello_policy_of(std::string_view name);
+[[nodiscard]] std::string_view name_of(weft::iscsi::HelloPolicy policy);
 
 /// For a discovery session: an empty `target`.
 [[nodiscard]] Result<weft::iscsi::InitiatorOptions> initiator_options(const SessionOptions& options,

@@ -37,6 +37,12 @@ struct Connection final : weft::iscsi::DatamoverClient {
       client->handle_data_fetched(tag, now);
     }
   }
+  void handle_agreed(Instant now) override {
+    if (client != nullptr) {
+      client->handle_agreed(now);
+      settled();
+    }
+  }
   void handle_lost(std::string_view reason, Instant now) override {
     if (weft::iscsi::DatamoverClient* const to = std::exchange(client, nullptr)) {
       to->handle_lost(reason, now);
@@ -54,8 +60,8 @@ struct Connection final : weft::iscsi::DatamoverClient {
 
 class IserLink final : public iscsi::Link {
  public:
-  IserLink(asio::io_context& loop, bool sends_hello)
-      : loop_(loop), options_{.receive_data_bytes = 8'192, .sends_hello = sends_hello} {}
+  IserLink(asio::io_context& loop, weft::iscsi::HelloPolicy hello)
+      : loop_(loop), options_{.receive_data_bytes = 8'192, .hello = hello} {}
   ~IserLink() override;
 
   void connect(const std::string& address, weft::iscsi::DatamoverClient& client,
@@ -204,8 +210,9 @@ void IserLink::forget() {
 
 }  // namespace
 
-std::unique_ptr<iscsi::Link> make_iser_link(asio::io_context& loop, bool sends_hello) {
-  return std::make_unique<IserLink>(loop, sends_hello);
+std::unique_ptr<iscsi::Link> make_iser_link(asio::io_context& loop,
+                                            weft::iscsi::HelloPolicy hello) {
+  return std::make_unique<IserLink>(loop, hello);
 }
 
 }  // namespace weft::programs::iser

@@ -9,8 +9,9 @@
 
 namespace weft::programs::iser {
 
-/// Over the libraries and the RDMA device that the first connect() finds; with a Hello after each
-/// login, or without. Its destruction waits for connections that are ending.
-[[nodiscard]] std::unique_ptr<iscsi::Link> make_iser_link(asio::io_context& loop, bool sends_hello);
+/// Over the libraries and the RDMA device that the first connect() finds. Its destruction waits for
+/// connections that are ending.
+[[nodiscard]] std::unique_ptr<iscsi::Link> make_iser_link(asio::io_context& loop,
+                                                          weft::iscsi::HelloPolicy hello);
 
 }  // namespace weft::programs::iser

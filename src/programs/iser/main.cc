@@ -21,11 +21,13 @@ int main(int count, char** arguments) {
   };
   CLI::App& discover = program::add_discover_command(app, attached);
   CLI::App& attach = program::add_attach_command(app, attached);
+  std::string hello{"never"};
   for (CLI::App* const command : {&discover, &attach}) {
-    command->add_flag(
-        "--hello", attached.session.hello,
-        "Exchanges Hello messages after each login, as RFC 5046 wants and few targets "
-        "know");
+    command
+        ->add_flag("--hello{agreed}", hello,
+                   "Exchanges Hello messages after each login where the target agrees to it; "
+                   "--hello=unasked: without asking it, as RFC 5046 has it")
+        ->check(CLI::IsMember({"agreed", "unasked"}));
   }
   std::string device;
   program::add_target_command(app, options)
@@ -35,6 +37,7 @@ int main(int count, char** arguments) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : program::kWrongUsage;
   }
+  attached.session.hello = *program::hello_policy_of(hello);
   if (discover.parsed()) {
     return program::run_discover(attached);
   }

@@ -119,9 +119,6 @@ struct Switch {
   if (name == "digests") {
     return {.value = &the_export.options.digests, .if_true = "on", .if_false = "off"};
   }
-  if (name == "hello") {
-    return {.value = &the_export.options.hello, .if_true = "on", .if_false = "off"};
-  }
   if (name == "protection") {
     return {.value = &the_export.options.protection.used, .if_true = "on", .if_false = "off"};
   }
@@ -147,6 +144,12 @@ int configure(const char* key, const char* value) {
       return refuse(std::string{name} + " is " + one.if_true + " or " + one.if_false);
     }
     *one.value = text == one.if_true;
+  } else if (name == "hello") {
+    const auto policy = iscsi::hello_policy_of(text);
+    if (!policy) {
+      return refuse("hello is never, agreed or unasked");
+    }
+    the_export.options.hello = *policy;
   } else if (name == "application-tag") {
     unsigned tag = 0;
     if (!read_number(text, tag) || tag > 0xFFFE) {

@@ -35,9 +35,8 @@ struct ConnectionOptions {
   bool offers_remote_invalidation{true};
   bool trusts_target{};  ///< with a key for all memory
   bool protects{};       ///< commands may have T10-PI, where the device can register it
-  /// Begins the full feature phase with a Hello, as RFC 5046 has it always, and waits for its reply
-  /// (RFC 7145 §5.1). Targets of Linux and tgt know none.
-  bool sends_hello{};
+  /// Targets of Linux and tgt know no Hello.
+  iscsi::HelloPolicy hello{iscsi::HelloPolicy::Never};
 };
 
 class Connection final : public ChannelClient, public CmHandler {
@@ -72,7 +71,10 @@ class Connection final : public ChannelClient, public CmHandler {
   [[nodiscard]] bool is_bound() const { return client_ != nullptr; }
   /// Without its iSCSI layer from now on.
   void unbind() { client_ = nullptr; }
-  void set_transfer_parameters(const TransferParameters& agreed) { agreed_ = agreed; }
+  /// What login agreed on. False: a Hello is on its way, and until the target's reply to it
+  /// transmit() and send_control() are to be tried again; the iSCSI layer hears of that reply by
+  /// handle_agreed() (RFC 7145 §5.1.3).
+  [[nodiscard]] bool agree(const TransferParameters& agreed);
 
   // --- tasks
   /// Shows a task's headers to the device. NoSuchDevice: the connection is not up, and its device
@@ -93,7 +95,6 @@ class Connection final : public ChannelClient, public CmHandler {
   /// Busy. Where the device has gone it is not asked to unmap anything (R-ISER-19).
   Result<void> cleanup_task(Task& task);
 
-  /// Login has ended, and the iSCSI layer hears of it with the target's reply to the Hello.
   [[nodiscard]] bool awaits_hello_reply() const { return awaits_hello_reply_; }
   [[nodiscard]] bool uses_remote_invalidation() const { return remote_invalidation_; }
   [[nodiscard]] RegistrationPool* registrations() { return pool_.get(); }

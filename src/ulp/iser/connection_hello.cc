@@ -1,6 +1,5 @@
-// Hello and its reply: the first messages of the full feature phase, where the initiator wants them
-// (RFC 7145 §5.1). The iSCSI layer hears of its login's end when they have been exchanged, so that
-// nothing is sent before.
+// Hello and its reply: the first messages of the full feature phase, where login agreed on them or
+// the initiator wants them as RFC 5046 does (RFC 7145 §5.1.3). Nothing is sent before the reply.
 
 #include <algorithm>
 
@@ -15,7 +14,21 @@ std::uint16_t Connection::ird() const {
       std::min<std::uint32_t>(pd_->device().attributes().max_qp_rd_atomic, 0xFF));
 }
 
+bool Connection::agree(const TransferParameters& agreed) {
+  agreed_ = agreed;
+  if (!agreed.says_hello) {
+    return true;
+  }
+  if (const auto sent = send_hello(); !sent) {
+    apply(ConnectionEvent::Terminate, sent.error().reason);
+  }
+  return false;
+}
+
 Result<void> Connection::send_hello() {
+  if (state_ != ConnectionState::Up) {
+    return fail(ErrorCode::NoSuchDevice, "the connection is {}", name_of(state_));
+  }
   const auto hello = wire::pack(wire::iser::Hello{.ird = ird()});
   SendRequests requests;
   requests.push_back(channel_->make_send({hello.begin(), hello.end()}));
@@ -30,7 +43,8 @@ Result<void> Connection::check_hello_reply(const wire::iser::HelloReply& reply) 
   }
   if (reply.rejected || reply.current_version != wire::iser::kVersion) {  // RFC 7145 §9.4
     return fail(ErrorCode::NotSupported,
-                "the target speaks versions of iSER up to {}, and this end {} alone",
+                "the target, whose iSER has versions up to {}, does not take the Hello of this "
+                "end, which has {} alone",
                 reply.max_version, wire::iser::kVersion);
   }
   if (reply.ord > ird()) {
@@ -46,7 +60,12 @@ void Connection::take_hello_reply(const wire::iser::HelloReply& reply) {
     return;
   }
   awaits_hello_reply_ = false;
-  deliver();
+  if (client_ != nullptr) {
+    client_->handle_agreed(environment_.now());
+  }
+  if (room_notice) {
+    room_notice();
+  }
 }
 
 }  // namespace weft::iser

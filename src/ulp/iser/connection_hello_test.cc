@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ulp/iser/testing/world.h"
+#include "wire/iscsi/nop.h"
 
 namespace weft::iser {
 namespace {
@@ -30,15 +31,20 @@ class IserHello : public ::testing::Test {
                ? std::optional{std::to_integer<unsigned>(flight.payload[0]) >> 4}
                : std::nullopt;
   }
+  /// Connects, and waits for the target's last login response.
+  void log_in(std::optional<bool> declares_hello) {
+    world_.declares_hello = declares_hello;
+    world_.connect(log_);
+    world_.send_login();
+    static_cast<void>(world_.next<wire::iscsi::LoginResponse>(log_));
+  }
   /// Logs in by Hello, whose reply the network keeps losing.
   void log_in_without_reply() {
     world_.network.filter = [](const auto& flight) {
       return flight.from == 0 || kind_of(flight) != 3U;
     };
-    world_.connect(log_, {.sends_hello = true});
-    world_.send_login();
-    ASSERT_TRUE(world_.environment.wait_until([&] { return world_.link().awaits_hello_reply(); },
-                                              world_.environment.now() + Duration::seconds(1)));
+    log_in(true);
+    EXPECT_FALSE(world_.link().agree({.says_hello = true}));
   }
   void receive(const HelloReply& reply) {
     ReceiveBuffer buffer;
@@ -72,8 +78,9 @@ TEST_F(IserHello, AndItsReplyAreTheFirstMessagesAfterLogin) {
     }
     return true;
   };
-  world_.connect(log_, {.sends_hello = true});
-  world_.login(log_);  // and a command
+  world_.declares_hello = true;
+  world_.connect(log_);
+  world_.login(log_, {.says_hello = true});  // and a command
   const std::vector<std::pair<std::size_t, unsigned>> wanted{
       {0, 1}, // login
       {1, 1},
@@ -84,22 +91,36 @@ TEST_F(IserHello, AndItsReplyAreTheFirstMessagesAfterLogin) {
   };
   EXPECT_EQ(kinds, wanted);
   EXPECT_FALSE(world_.link().awaits_hello_reply());
+  EXPECT_EQ(log_.agreed, 1U);
 }
 
-TEST_F(IserHello, TheIscsiLayerHearsOfItsLoginWithTheReply) {
+TEST_F(IserHello, NothingIsSentBeforeTheReply) {
   log_in_without_reply();
+  Task task;
+  world_.number(task);
+  const auto sent = world_.link().transmit(task);
+  ASSERT_FALSE(sent);
+  EXPECT_EQ(sent.error().code, ErrorCode::TryAgain);
+  const auto control = world_.link().send_control(iscsi::OutgoingPdu{wire::iscsi::NopOut{}});
+  ASSERT_FALSE(control);
+  EXPECT_EQ(control.error().code, ErrorCode::TryAgain);
   world_.environment.advance(Duration::milliseconds(1));
-  EXPECT_TRUE(log_.came.empty());
+  EXPECT_EQ(log_.agreed, 0U);
+  unsigned room = 0;
+  world_.link().room_notice = [&room] { ++room; };
   receive({.ord = 4});
-  EXPECT_EQ(log_.came.size(), 1U);
+  EXPECT_EQ(log_.agreed, 1U);
+  EXPECT_EQ(room, 1U);
   EXPECT_EQ(world_.link().state(), ConnectionState::Up);
+  world_.link().room_notice = {};
+  EXPECT_TRUE(world_.link().send_control(iscsi::OutgoingPdu{wire::iscsi::NopOut{}}));
 }
 
 TEST_F(IserHello, ThatIsRejectedEndsTheConnection) {
   log_in_without_reply();
   receive({.rejected = true, .max_version = 11});
   expect_lost("up to 11");
-  EXPECT_TRUE(log_.came.empty()) << "nobody has logged in";
+  EXPECT_EQ(log_.agreed, 0U) << "nobody has logged in";
 }
 
 TEST_F(IserHello, OfAnotherVersionEndsTheConnection) {
@@ -149,9 +170,7 @@ class IserHelloReply : public IserHello {
       }
       return true;
     };
-    world_.connect(log_);
-    world_.send_login();
-    static_cast<void>(world_.next<wire::iscsi::LoginResponse>(log_));
+    log_in(std::nullopt);
     send(hello);
     EXPECT_TRUE(world_.environment.wait_until([&] { return world_.targets_gone == 1; },
                                               world_.environment.now() + Duration::seconds(5)));
@@ -189,23 +208,77 @@ TEST_F(IserHelloReply, HasTheReadsThatTheTargetHas) {
   EXPECT_EQ(reply_to({.ird = 100}).ord, TargetOptions{}.reads);
 }
 
-TEST_F(IserHello, ThatIsNotTheFirstMessageEndsTheConnection) {
+// RFC 7145 §10.1.3.2: a target without READs takes none who has to let it READ.
+TEST(IserHelloWithoutReads, IsRejected) {
+  World world{1, {.reads = 0}};
+  PduLog log;
+  world.declares_hello = true;
+  world.connect(log);
+  world.send_login();
+  static_cast<void>(world.next<wire::iscsi::LoginResponse>(log));
+  EXPECT_FALSE(world.link().agree({.says_hello = true}));
+  EXPECT_TRUE(world.environment.wait_until([&] { return log.losses == 1; },
+                                           world.environment.now() + Duration::seconds(5)));
+  EXPECT_NE(log.reason.find("does not take the Hello"), std::string::npos) << log.reason;
+  EXPECT_EQ(log.agreed, 0U);
+  world.initiator->stop(*world.connection, StopFlag::Recover);
+}
+
+/// How a target ends connections whose messages are not those that were agreed on.
+class IserHelloError : public IserHello {
+ protected:
+  void expect_ended(std::string_view reason) {
+    ASSERT_TRUE(world_.environment.wait_until([&] { return world_.targets_gone == 1; },
+                                              world_.environment.now() + Duration::seconds(5)));
+    EXPECT_NE(world_.movers.front()->reason().find(reason), std::string::npos)
+        << world_.movers.front()->reason();
+    world_.initiator->stop(*world_.connection, StopFlag::Recover);
+  }
+};
+
+TEST_F(IserHelloError, ThatIsNotTheFirstMessage) {
   world_.connect(log_);
   world_.login(log_);  // and a command
   send({.ird = 4});
-  ASSERT_TRUE(world_.environment.wait_until([&] { return world_.targets_gone == 1; },
-                                            world_.environment.now() + Duration::seconds(5)));
-  EXPECT_NE(world_.movers.front()->reason().find("not the first message"), std::string::npos);
-  world_.initiator->stop(*world_.connection, StopFlag::Recover);
+  expect_ended("not the first message");
 }
 
-TEST_F(IserHello, BeforeLoginEndsTheConnection) {
+TEST_F(IserHelloError, BeforeTheEndOfLogin) {
   world_.connect(log_);
   send({.ird = 4});
-  ASSERT_TRUE(world_.environment.wait_until([&] { return world_.targets_gone == 1; },
-                                            world_.environment.now() + Duration::seconds(5)));
-  EXPECT_NE(world_.movers.front()->reason().find("not the first message"), std::string::npos);
-  world_.initiator->stop(*world_.connection, StopFlag::Recover);
+  expect_ended("not the first message");
+}
+
+// RFC 7145 §10.1.3.4.
+TEST_F(IserHelloError, AnotherMessageWhereAHelloWasAgreedOn) {
+  log_in(true);
+  EXPECT_TRUE(world_.link().agree({}));
+  Task task;
+  world_.number(task);
+  EXPECT_TRUE(world_.link().transmit(task));
+  expect_ended("not the Hello that was agreed on");
+  EXPECT_EQ(log_.came.size(), 0U) << "the command was not executed";
+}
+
+// RFC 7145 §5.1.3.
+TEST_F(IserHelloError, WhereTheInitiatorHasDeclaredThatItSendsNone) {
+  log_in(false);
+  EXPECT_FALSE(world_.link().agree({.says_hello = true}));
+  expect_ended("iSERHelloRequired is No");
+}
+
+// The reply is the first message of a target: what it has to say on its own waits.
+TEST_F(IserHello, ATargetSaysNothingBeforeItsReply) {
+  log_in(true);
+  wire::iscsi::NopIn ping;
+  ping.initiator_task_tag = wire::iscsi::kNoTag;
+  world_.movers.front()->send_control(iscsi::OutgoingPdu{ping});
+  world_.environment.advance(Duration::milliseconds(1));
+  EXPECT_TRUE(log_.came.empty());
+  EXPECT_FALSE(world_.link().agree({.says_hello = true}));
+  static_cast<void>(world_.next<wire::iscsi::NopIn>(log_));
+  EXPECT_EQ(log_.agreed, 1U) << "the reply came before it";
+  EXPECT_EQ(world_.link().state(), ConnectionState::Up);
 }
 
 }  // namespace

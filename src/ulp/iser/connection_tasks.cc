@@ -116,6 +116,9 @@ void Connection::append_data(SendRequest& request, Task& task, std::uint32_t off
 }
 
 Result<void> Connection::check_room(const Task& task) const {
+  if (awaits_hello_reply_) {
+    return fail(ErrorCode::TryAgain, "the target has not replied to the Hello yet");
+  }
   const std::uint32_t tag = task.command.initiator_task_tag;
   if (tasks_.size() >= options_.max_commands) {
     return fail(ErrorCode::TryAgain, "{} commands are under way, as many as may", tasks_.size());
@@ -268,8 +271,8 @@ Result<void> Connection::send_control(const iscsi::OutgoingPdu& pdu) {
   if (state_ != ConnectionState::Up) {
     return fail(ErrorCode::NoSuchDevice, "the connection is {}", name_of(state_));
   }
-  if (channel_->sends().room() <= reserved_sends()) {
-    return fail(ErrorCode::TryAgain, "no room in the send queue");
+  if (awaits_hello_reply_ || channel_->sends().room() <= reserved_sends()) {
+    return fail(ErrorCode::TryAgain, "no room in the send queue, or no reply to the Hello yet");
   }
   if (pdu.basic_header().opcode == Opcode::LoginRequest) {
     // The answer's place; further PDUs have theirs when login has ended.
@@ -341,7 +344,7 @@ Result<void> Connection::begin_full_feature() {
       !opened) {
     return opened;
   }
-  return options_.sends_hello ? send_hello() : Result<void>{};
+  return {};
 }
 
 // False: it is a key that the target had no right to (R-ISER-22).
@@ -385,7 +388,7 @@ void Connection::deliver() {
   if (std::exchange(is_delivering_, true)) {
     return;
   }
-  while (!arrivals_.empty() && state_ == ConnectionState::Up && !awaits_hello_reply_ &&
+  while (!arrivals_.empty() && state_ == ConnectionState::Up &&
          (arrivals_.front().task == nullptr || arrivals_.front().task->pending == 0)) {
     const Arrival arrival = arrivals_.front();
     arrivals_.pop_front();

@@ -106,6 +106,9 @@ void InitiatorDatamover::disconnect(std::string_view reason) {
 
 void InitiatorDatamover::limit(iscsi::Preferences& preferences) const {
   preferences.values.rdma_extensions = true;
+  if (options_.hello == iscsi::HelloPolicy::Agreed) {
+    preferences.values.hello_required = true;
+  }
   preferences.values.max_recv_data_segment_length = options_.receive_data_bytes;
   preferences.values.initiator_recv_data_segment_length = options_.receive_data_bytes;
   preferences.values.error_recovery_level = 0;
@@ -113,16 +116,18 @@ void InitiatorDatamover::limit(iscsi::Preferences& preferences) const {
   preferences.data_digest = iscsi::DigestPolicy::Never;
 }
 
-void InitiatorDatamover::agree(const iscsi::Parameters& agreed) {
+bool InitiatorDatamover::agree(const iscsi::Parameters& agreed) {
   if (connection_ == nullptr) {
-    return;
+    return true;
   }
-  connection_->set_transfer_parameters(
+  return connection_->agree(
       {.initial_r2t = agreed.initial_r2t,
        .immediate_data = agreed.immediate_data,
        .first_burst_bytes = agreed.first_burst_length,
        .max_send_segment_bytes =
-           std::min(agreed.max_recv_data_segment_length, agreed.target_recv_data_segment_length)});
+           std::min(agreed.max_recv_data_segment_length, agreed.target_recv_data_segment_length),
+       .says_hello =
+           options_.hello == iscsi::HelloPolicy::Unasked || agreed.hello_required.value_or(false)});
 }
 
 void InitiatorDatamover::send_command(iscsi::OutgoingPdu pdu, iscsi::SharedBuffer data_out,
@@ -213,6 +218,12 @@ void InitiatorDatamover::handle_pdu(const iscsi::ReceivedPdu& pdu, Instant now) 
 }
 
 void InitiatorDatamover::handle_data_fetched(std::uint32_t /*tag*/, Instant /*now*/) {}
+
+void InitiatorDatamover::handle_agreed(Instant now) {
+  if (client_ != nullptr) {
+    client_->handle_agreed(now);
+  }
+}
 
 void InitiatorDatamover::handle_lost(std::string_view reason, Instant now) {
   connection_ = nullptr;

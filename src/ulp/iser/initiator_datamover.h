@@ -45,7 +45,7 @@ class InitiatorDatamover final : public iscsi::Datamover, private iscsi::Datamov
   [[nodiscard]] bool moves_data() const override { return true; }
   void send_command(iscsi::OutgoingPdu pdu, iscsi::SharedBuffer data_out,
                     iscsi::SharedBuffer data_in) override;
-  void agree(const iscsi::Parameters& agreed) override;
+  [[nodiscard]] bool agree(const iscsi::Parameters& agreed) override;
   void send_control(iscsi::OutgoingPdu pdu) override;
   /// A target's.
   void put_data(iscsi::OutgoingPdu data_in) override;
@@ -64,6 +64,7 @@ class InitiatorDatamover final : public iscsi::Datamover, private iscsi::Datamov
   };
   void handle_pdu(const iscsi::ReceivedPdu& pdu, Instant now) override;
   void handle_data_fetched(std::uint32_t target_transfer_tag, Instant now) override;
+  void handle_agreed(Instant now) override;
   void handle_lost(std::string_view reason, Instant now) override;
   void tell_connected(const std::string& reason);
   void take_answer();

@@ -164,18 +164,68 @@ TEST(IserSession, OffersNoKeyToBeInvalidatedThatOutlivesTheCommand) {
   EXPECT_EQ(driver.movers, 1U);
 }
 
-TEST(IserSession, IsMadeWithAHelloWhereTheInitiatorWantsOne) {
-  World world;
-  Driver driver{
-      world, {.receive_data_bytes = 8'192, .sends_hello = true}
+/// How many Hello messages the initiator of a world sends.
+void count_hellos(World& world, unsigned& hellos) {
+  world.network.filter = [&hellos](const auto& flight) {
+    const bool begins = flight.header.opcode == ::weft::wire::Opcode::RcSendOnly;
+    hellos += flight.from == 0 && begins && !flight.payload.empty() &&
+                      std::to_integer<unsigned>(flight.payload[0]) >> 4 == 2
+                  ? 1
+                  : 0;
+    return true;
   };
-  driver.log_in();
-  const SharedBuffer written = pattern(8'192, 37);
-  EXPECT_TRUE(driver.run(true, 3, written).is_good());
-  const SharedBuffer read{8'192};
-  EXPECT_TRUE(driver.run(false, 3, read).is_good());
-  EXPECT_TRUE(std::ranges::equal(read.octets(), written.octets()));
-  EXPECT_EQ(driver.movers, 1U);
+}
+
+// RFC 7145 §5.1.3, §6.10: with a Hello where both ends agree on it, or where the initiator asks
+// nobody; without where one of them does not want it.
+TEST(IserSession, BeginsWithAHelloWhereThatWasAgreedOn) {
+  struct Case {
+    iscsi::HelloPolicy policy;
+    std::optional<bool> target;  ///< whether it agrees
+    std::optional<bool> agreed;
+    unsigned hellos;
+  };
+  using enum iscsi::HelloPolicy;
+  for (const Case& one : {
+           Case{Never,   true,  std::nullopt, 0},
+           Case{Agreed,  true,  true,         1},
+           Case{Agreed,  false, false,        0},
+           Case{Unasked, true,  std::nullopt, 1}
+  }) {
+    iscsi::ServerOptions server;
+    server.preferences.values.hello_required = one.target;
+    World world{1, {}, server};
+    unsigned hellos = 0;
+    count_hellos(world, hellos);
+    Driver driver{
+        world, {.receive_data_bytes = 8'192, .hello = one.policy}
+    };
+    driver.log_in();
+    EXPECT_EQ(driver.session.agreed().hello_required, one.agreed);
+    const SharedBuffer written = pattern(8'192, 37);
+    EXPECT_TRUE(driver.run(true, 3, written).is_good());
+    const SharedBuffer read{8'192};
+    EXPECT_TRUE(driver.run(false, 3, read).is_good());
+    EXPECT_TRUE(std::ranges::equal(read.octets(), written.octets()));
+    EXPECT_EQ(driver.movers, 1U);
+    EXPECT_EQ(hellos, one.hellos);
+  }
+}
+
+// Login is not over before the target's reply, and a target that gives none has not let it in.
+TEST(IserSession, HasNotLoggedInWithoutTheReplyToItsHello) {
+  World world;
+  world.network.filter = [](const auto& flight) {
+    return flight.from == 0 || flight.payload.empty() ||
+           std::to_integer<unsigned>(flight.payload[0]) >> 4 != 3;
+  };
+  Driver driver{
+      world, {.receive_data_bytes = 8'192, .hello = iscsi::HelloPolicy::Agreed}
+  };
+  driver.session.start(world.environment.now());
+  EXPECT_TRUE(driver.wait([&] { return driver.session.state() == SessionState::Idle; }));
+  EXPECT_EQ(std::ranges::count(driver.states, SessionState::Live), 0);
+  EXPECT_FALSE(driver.session.reason().empty());
 }
 
 TEST(IserSession, SaysHowMuchCame) {

@@ -136,24 +136,13 @@ void TargetDatamover::handle_message(ReceiveBuffer& buffer, ByteSpan octets,
     return;
   }
   if (const auto* const hello = std::get_if<wire::iser::Hello>(&*message)) {
-    if (!answer_hello(*hello)) {
-      end("a Hello that is not the first message after login");
+    if (!take_hello(*hello)) {
       return;
     }
   } else if (const auto* const control = std::get_if<ControlMessage>(&*message)) {
-    may_say_hello_ = false;
-    const Opcode opcode = control->pdu.basic_header().opcode;
-    if (opcode == Opcode::ScsiCommand && !take_command(*control)) {
-      end("a command without the STag of its data");
+    if (!take_control(*control)) {
       return;
     }
-    if (opcode == Opcode::LoginRequest && !is_ring_open_) {  // the next one's place
-      if (!channel_->post_single(wire::iser::kAllHeaderBytes + kLoginBytes)) {
-        end("no further receive");
-        return;
-      }
-    }
-    client_->handle_pdu(control->pdu, environment_.now());
   } else {
     end("a HelloReply to a target");
     return;
@@ -165,6 +154,26 @@ bool TargetDatamover::take_command(const ControlMessage& message) {
   const auto command = message.pdu.as<wire::iscsi::ScsiCommand>();
   const std::uint32_t bytes = command.expected_data_transfer_length;
   TaskMemory memory;
+bool TargetDatamover::take_control(const ControlMessage& message) {
+  if (std::exchange(hello_, Hello::OutOfPlace) == Hello::Due) {  // RFC 7145 §10.1.3.4
+    end("the first message after login is not the Hello that was agreed on");
+    return false;
+  }
+  const Opcode opcode = message.pdu.basic_header().opcode;
+  if (opcode == Opcode::ScsiCommand && !take_command(message)) {
+    end("a command without the STag of its data");
+    return false;
+  }
+  if (opcode == Opcode::LoginRequest && !is_ring_open_) {  // the next one's place
+    if (!channel_->post_single(wire::iser::kAllHeaderBytes + kLoginBytes)) {
+      end("no further receive");
+      return false;
+    }
+  }
+  client_->handle_pdu(message.pdu, environment_.now());
+  return true;
+}
+
   memory.header = message.header;
   memory.write_bytes = command.write ? bytes : 0;
   memory.read_bytes = command.read ? bytes : 0;
@@ -181,12 +190,17 @@ bool TargetDatamover::take_command(const ControlMessage& message) {
   return true;
 }
 
-bool TargetDatamover::answer_hello(const wire::iser::Hello& hello) {
+bool TargetDatamover::take_hello(const wire::iser::Hello& hello) {
   using wire::iser::kVersion;
-  if (!std::exchange(may_say_hello_, false)) {
-    return false;  // RFC 7145 §5.1
+  const Hello place = std::exchange(hello_, Hello::OutOfPlace);
+  if (place == Hello::OutOfPlace || place == Hello::Refused) {  // RFC 7145 §5.1.3
+    end(place == Hello::Refused ? "a Hello where iSERHelloRequired is No"
+                                : "a Hello that is not the first message after login");
+    return false;
   }
-  const bool fits = hello.min_version <= kVersion && kVersion <= hello.max_version;
+  // RFC 7145 §10.1.3.2: also, an end that never READs cannot fetch what an initiator has to write.
+  const bool fits = hello.min_version <= kVersion && kVersion <= hello.max_version &&
+                    (hello.ird == 0 || options_.reads != 0);
   const auto reply = wire::pack(wire::iser::HelloReply{
       .rejected = !fits, .ord = std::min<std::uint16_t>(options_.reads, hello.ird)});
   auto request = channel_->make_send({reply.begin(), reply.end()});
@@ -199,12 +213,25 @@ bool TargetDatamover::answer_hello(const wire::iser::Hello& hello) {
   return true;
 }
 
+    return true;
+  }
+  for (iscsi::OutgoingPdu& pdu : std::exchange(held_, {})) {
+    send_control(std::move(pdu));
+  }
+  return true;
+}
+
+// RFC 7145 §5.1.3: who has not heard of the key may say Hello all the same.
+bool TargetDatamover::agree(const iscsi::Parameters& agreed) {
+  if (agreed.hello_required) {
+    after_login_ = *agreed.hello_required ? Hello::Due : Hello::Refused;
 void TargetDatamover::limit(iscsi::Preferences& preferences) const {
   preferences.values.rdma_extensions = true;
   preferences.values.initial_r2t |= !options_.takes_unsolicited_data;
   preferences.values.max_recv_data_segment_length = options_.receive_data_bytes;
   preferences.values.target_recv_data_segment_length = options_.receive_data_bytes;
   for (std::uint32_t* const burst :
+  preferences.values.hello_required = preferences.values.hello_required.value_or(true);
        {&preferences.values.max_burst_length, &preferences.values.first_burst_length}) {
     *burst = std::min<std::uint32_t>(*burst, Transfer::kMostBytes);  // which get_data() asks for
   }
@@ -221,18 +248,16 @@ void TargetDatamover::send_control(iscsi::OutgoingPdu pdu) {
   if (opcode == Opcode::ScsiResponse) {
     enqueue(make_response(pdu));
     return;
+  if (hello_ == Hello::Due) {  // whose reply is the first message of a target
+    held_.push_back(std::move(pdu));
+    return;
+  }
   }
   if (opcode == Opcode::LoginResponse && !is_ring_open_) {
     const auto response = pdu.as<wire::iscsi::LoginResponse>();
     if (response.transit && response.next_stage == wire::iscsi::LoginStage::FullFeature &&
-        response.status == wire::iscsi::LoginStatus::Success) {
-      is_ring_open_ = true;  // before the initiator learns that it may send
-      may_say_hello_ = true;
-      if (!channel_->open_ring(options_.receives,
-                               wire::iser::kAllHeaderBytes + options_.receive_data_bytes)) {
-        end("no receives");
-        return;
-      }
+        response.status == wire::iscsi::LoginStatus::Success && !begin_full_feature()) {
+      return;
     }
   }
   auto request = channel_->make_send(to_message({}, pdu));
@@ -244,6 +269,18 @@ void TargetDatamover::send_control(iscsi::OutgoingPdu pdu) {
 SendRequests TargetDatamover::make_response(const iscsi::OutgoingPdu& pdu) {
   auto response = pdu.as<wire::iscsi::ScsiResponse>();
   response.exp_data_sn = 0;  // the initiator has seen neither Data-In nor R2T
+// Before the initiator learns that it may send.
+bool TargetDatamover::begin_full_feature() {
+  is_ring_open_ = true;
+  hello_ = after_login_;
+  if (!channel_->open_ring(options_.receives,
+                           wire::iser::kAllHeaderBytes + options_.receive_data_bytes)) {
+    end("no receives");
+    return false;
+  }
+  return true;
+}
+
   iscsi::OutgoingPdu changed = pdu;
   changed.set_header(response);
   SendRequests chain;

@@ -56,6 +56,7 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   void send_control(iscsi::OutgoingPdu pdu) override;
   void put_data(iscsi::OutgoingPdu data_in) override;
   void get_data(iscsi::OutgoingPdu r2t, MutableByteSpan into) override;
+  [[nodiscard]] bool agree(const iscsi::Parameters& agreed) override;
   /// Digests are the transport's business (RFC 7145 §7.1).
   void enable(bool header_digest, bool data_digest, std::size_t max_receive_bytes) override;
   [[nodiscard]] std::shared_ptr<const void> command_hold() const override { return hold_; }
@@ -100,13 +101,22 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   };
   [[nodiscard]] Result<void> open_and_accept(ByteSpan private_data);
   [[nodiscard]] bool take_command(const ControlMessage& message);
-  /// False: it is out of place.
-  [[nodiscard]] bool answer_hello(const wire::iser::Hello& hello);
+  /// False: it ends the connection.
+  [[nodiscard]] bool take_hello(const wire::iser::Hello& hello);
+  [[nodiscard]] bool take_control(const ControlMessage& message);
+  [[nodiscard]] bool begin_full_feature();
   [[nodiscard]] SendRequests make_response(const iscsi::OutgoingPdu& pdu);
   void add_data(TaskMemory& memory, std::uint32_t offset, iscsi::OutgoingPdu part);
   static void append_data(TaskMemory& memory, SendRequests& chain);
   [[nodiscard]] std::unique_ptr<SendRequest> make_invalidating(const iscsi::OutgoingPdu& pdu,
                                                                RKey rkey) const;
+  /// What an initiator's first message after login may be (RFC 7145 §5.1.3).
+  enum class Hello : std::uint8_t {
+    OutOfPlace,  ///< before login's end, and after the first message
+    Refused,     ///< the initiator has declared that it sends none
+    Welcome,     ///< nobody has said: initiators of RFC 5046 send one
+    Due,         ///< both ends have agreed on it
+  };
   void enqueue(std::unique_ptr<SendRequest> request);
   /// As one chain, once there is room for all of it.
   void enqueue(SendRequests chain);
@@ -128,8 +138,10 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   std::unique_ptr<Channel> channel_;
   bool remote_invalidation_{};
   bool is_ring_open_{};
-  bool may_say_hello_{};  // until the first message after login
-  bool is_refused_{};     // its Hello was
+  Hello after_login_{Hello::Welcome};
+  Hello hello_{Hello::OutOfPlace};
+  std::deque<iscsi::OutgoingPdu> held_;  // until the Hello that is due has come
+  bool is_refused_{};                    // its Hello was
   bool is_ending_{};
   bool ends_after_output_{};
   std::string reason_;

@@ -14,6 +14,7 @@ struct TransferParameters {
   bool immediate_data{true};
   std::uint32_t first_burst_bytes{65'536};
   std::uint32_t max_send_segment_bytes{8'192};  ///< the target's MaxRecvDataSegmentLength
+  bool says_hello{};                            ///< before anything else (RFC 7145 §5.1.3)
 };
 
 struct UnsolicitedPlan {

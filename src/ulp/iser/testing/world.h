@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,12 +41,14 @@ class PduLog final : public iscsi::DatamoverClient {
     came.push_back(std::move(copy));
   }
   void handle_data_fetched(std::uint32_t /*tag*/, Instant /*now*/) override {}
+  void handle_agreed(Instant /*now*/) override { ++agreed; }
   void handle_lost(std::string_view why, Instant /*now*/) override {
     ++losses;
     reason = why;
   }
 
   std::deque<Pdu> came;
+  unsigned agreed{};
   unsigned losses{};
   std::string reason;
 };
@@ -157,6 +160,9 @@ class World {
     text.add("InitialR2T", agreed.initial_r2t ? "Yes" : "No");
     text.add("ImmediateData", agreed.immediate_data ? "Yes" : "No");
     text.add("FirstBurstLength", std::to_string(agreed.first_burst_bytes));
+    if (declares_hello) {
+      text.add("iSERHelloRequired", *declares_hello ? "Yes" : "No");
+    }
     EXPECT_TRUE(link().send_control(iscsi::text_pdu(request, text.text())));
   }
   void login(PduLog& log, const TransferParameters& agreed = {}) {
@@ -164,7 +170,10 @@ class World {
     const auto response = next<wire::iscsi::LoginResponse>(log);
     EXPECT_EQ(response.status, wire::iscsi::LoginStatus::Success);
     exp_stat_sn = response.stat_sn + 1;
-    link().set_transfer_parameters(agreed);
+    if (!link().agree(agreed)) {
+      environment.wait_until([this] { return !link().awaits_hello_reply(); },
+                             environment.now() + Duration::seconds(1));
+    }
     Task probe;  // the unit attention of a new nexus
     number(probe);
     EXPECT_TRUE(link().transmit(probe));
@@ -207,6 +216,7 @@ class World {
   std::unique_ptr<Initiator> initiator;
   Session* session{};
   SessionConnection* connection{};
+  std::optional<bool> declares_hello;  ///< by iSERHelloRequired
   std::uint64_t isid{0x8000'0000'0001};
   std::uint32_t cmd_sn{100};
   std::uint32_t exp_stat_sn{};
