@@ -3,7 +3,7 @@
 come again, and sessions are reinstated: no lost or wrong block. By iSER our initiator (nbdkit's plugin), by TCP ours with several connections and QEMU's
 `iscsi://`; all three beside each other.
 
-    iscsi_soak.py [--seconds N] [--verbose]
+    iscsi_soak.py [--seconds N] [--only iser|ours|qemu]... [--verbose]
 """
 import argparse
 import collections
@@ -60,6 +60,7 @@ class Way:
         """The target dies, and comes again for the same file."""
         self.target.child.send_signal(signal.SIGKILL)
         self.target.child.wait(iscsi.READY_SECONDS)
+        self.target.__exit__()
         time.sleep(self.random.uniform(0, DOWN_SECONDS))
         self.start_target()
 
@@ -154,13 +155,20 @@ class IserWay(Way):
         self.fabric.run("link", "up", CLIENT)
 
 
+def make_trouble(way, ends, failures):
+    try:
+        way.trouble(ends)
+    except Exception as error:  # of whatever kind: no fault has come since, so that fio proves nothing
+        failures.append(f"{way.name}: after {dict(way.counts)}: {error!r}")
+
+
 def soak(way, seconds, failures):
     with contextlib.ExitStack() as stack:
         uri = way.open(stack)
         log = stack.enter_context(open(way.folder / "fio.log", "w+", encoding="utf-8"))
         child = subprocess.Popen(fio_job("soak", uri, seconds), cwd=way.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
         ends = threading.Event()
-        trouble = threading.Thread(target=way.trouble, args=(ends,))
+        trouble = threading.Thread(target=make_trouble, args=(way, ends, failures))
         trouble.start()
         try:
             child.wait(seconds)
@@ -197,9 +205,9 @@ def main():
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads):
-            threads[0].join(SAY_SECONDS)
-            for thread in threads[1:]:
-                thread.join(0.1)
+            until = time.monotonic() + SAY_SECONDS
+            for thread in threads:
+                thread.join(max(0.0, until - time.monotonic()))
             print(f"{time.monotonic() - start:.0f} s", flush=True)
     for failure in failures:
         print(failure, file=sys.stderr)
