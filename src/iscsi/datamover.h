@@ -13,8 +13,17 @@
 #include "base/time.h"
 #include "iscsi/parameters.h"
 #include "iscsi/pdu.h"
+#include "scsi/protection.h"
 
 namespace weft::iscsi {
+
+/// Blocks of a command, and beside them the tuples that a transport's adapter makes, checks and
+/// takes off while it moves them (SBC-3 §4.22).
+struct ProtectedData {
+  scsi::BlockProtection how{};
+  SharedBuffer blocks{};
+  SharedBuffer tuples{};
+};
 
 /// The iSCSI layer of a connection, as its datamover sees it.
 class DatamoverClient {
@@ -24,6 +33,12 @@ class DatamoverClient {
   /// What get_data() asked for is there as a whole (RFC 5047 §8.2.3). Over TCP it comes as Data-Out
   /// PDUs instead.
   virtual void handle_data_fetched(std::uint32_t target_transfer_tag, Instant now) = 0;
+  /// What the adapter has found of the tuples of a command; before handle_data_fetched() or
+  /// handle_data_put().
+  virtual void handle_protection_error(std::uint32_t /*initiator_task_tag*/,
+                                       const scsi::ProtectionError& /*error*/) {}
+  /// What put_protected_data() was given is at the initiator, and nothing was said of its command.
+  virtual void handle_data_put(std::uint32_t /*initiator_task_tag*/, Instant /*now*/) {}
   /// What agree() had to wait for is over: the full feature phase begins.
   virtual void handle_agreed(Instant /*now*/) {}
   /// Once, the last call: the connection is gone, and so will be the datamover.
@@ -63,6 +78,13 @@ class Datamover {
   /// Fetches a part of the data that a command writes; `r2t` is an R2T PDU, `into` is as long as
   /// it says and stays until the data is there or the connection is gone (RFC 5047 §8.1.3).
   virtual void get_data(OutgoingPdu r2t, MutableByteSpan into) = 0;
+  /// The most octets of blocks that the two below take at a time; 0: there is no adapter that can.
+  [[nodiscard]] virtual std::size_t max_protected_bytes() const { return 0; }
+  /// As get_data(), of all data of a command; the buffers are the datamover's meanwhile.
+  virtual void get_protected_data(OutgoingPdu /*r2t*/, ProtectedData /*into*/) {}
+  /// As put_data(), of all data of a command. Its response is to wait for handle_data_put(), since
+  /// the adapter checks what it sends.
+  virtual void put_protected_data(OutgoingPdu /*data_in*/, ProtectedData /*from*/) {}
   /// Login has ended: digests of all that follows, and the most data that a PDU to this end may
   /// have (RFC 5047 §8.1.5, §8.1.7).
   virtual void enable(bool header_digest, bool data_digest, std::size_t max_receive_bytes) = 0;

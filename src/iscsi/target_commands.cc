@@ -122,11 +122,7 @@ void TargetConnection::handle_command(const ReceivedPdu& pdu, Instant now) {
   } else if (task->write_length > limit) {
     session_->refuse(task, {.status = scsi::Status::TaskSetFull}, now);
   } else {
-    task->data_out = SharedBuffer{task->write_length};
-    task->data_in = SharedBuffer{std::min(task->read_length, limit)};
-    copy_bytes(task->data_out.octets(), pdu.data);
-    task->writes.emplace(task->write_length, pdu.data.size(),
-                         announces_data && pdu.data.size() < most_unsolicited, agreed);
+    begin_data(*task, pdu);
   }
   if (header.immediate) {
     session_->begin_turn(task, now);
@@ -135,6 +131,45 @@ void TargetConnection::handle_command(const ReceivedPdu& pdu, Instant now) {
                    HeldRequest{.connection = this, .task = task, .header = {}, .data = {}}, now);
   }
   request_data(task, now);
+}
+
+void TargetConnection::begin_data(TargetTask& task, const ReceivedPdu& pdu) const {
+  Parameters agreed = session_->parameters();
+  choose_protection(task, pdu);
+  if (task.protection) {
+    const std::size_t bytes = task.protection->block_bytes();
+    task.data_out = SharedBuffer{task.protection->writes ? bytes : 0};
+    task.data_in = SharedBuffer{task.protection->writes ? 0 : bytes};
+    task.tuples = SharedBuffer{task.protection->tuple_bytes()};
+    agreed.max_burst_length = task.write_length;  // in one: bursts would divide blocks
+  } else {
+    const auto limit = static_cast<std::uint32_t>(server_.options_.max_transfer_bytes);
+    task.data_out = SharedBuffer{task.write_length};
+    task.data_in = SharedBuffer{std::min(task.read_length, limit)};
+    copy_bytes(task.data_out.octets(), pdu.data);
+  }
+  const std::size_t most_unsolicited =
+      std::min<std::size_t>(agreed.first_burst_length, task.write_length);
+  const bool announces_data = task.header.write && !task.header.final;
+  task.writes.emplace(task.write_length, pdu.data.size(),
+                      announces_data && pdu.data.size() < most_unsolicited, agreed);
+}
+
+// R-IST-4: the adapter moves all data of the command at once, no more and no less than its CDB
+// says; of any other command the disk takes the tuples off and puts them on.
+void TargetConnection::choose_protection(TargetTask& task, const ReceivedPdu& pdu) const {
+  const std::size_t most = datamover_.max_protected_bytes();
+  const SessionIdentity& identity = session_->identity();
+  const bool goes_one_way = task.header.write != task.header.read;
+  if (most == 0 || identity.scsi == nullptr || !goes_one_way || !pdu.data.empty() ||
+      (task.header.write && !task.header.final)) {
+    return;
+  }
+  const auto how = identity.scsi->protection_of(task.lun(), task.cdb);
+  if (how && how->blocks != 0 && how->writes == task.header.write && how->block_bytes() <= most &&
+      how->transfer_bytes() == task.header.expected_data_transfer_length) {
+    task.protection = how;
+  }
 }
 
 void TargetConnection::request_data(const std::shared_ptr<TargetTask>& task, Instant now) {
@@ -163,6 +198,12 @@ void TargetConnection::send_r2t(const TargetTask& task, const DataRequest& wante
   request.buffer_offset = static_cast<std::uint32_t>(wanted.offset);
   request.desired_length = static_cast<std::uint32_t>(wanted.bytes);
   number(request);
+  if (task.protection) {
+    datamover_.get_protected_data(
+        OutgoingPdu{request},
+        {.how = *task.protection, .blocks = task.data_out, .tuples = task.tuples});
+    return;
+  }
   datamover_.get_data(OutgoingPdu{request},
                       task.data_out.octets().subspan(wanted.offset, wanted.bytes));
 }
@@ -219,8 +260,57 @@ void TargetConnection::handle_data_fetched(std::uint32_t target_transfer_tag, In
   server_.drain(now);
 }
 
+std::shared_ptr<TargetTask> TargetConnection::find_protected(std::uint32_t tag) const {
+  const auto task = phase_ == Phase::FullFeature ? session_->find_task(tag) : nullptr;
+  return task != nullptr && task->connection == this && task->protection ? task : nullptr;
+}
+
+void TargetConnection::handle_protection_error(std::uint32_t initiator_task_tag,
+                                               const scsi::ProtectionError& error) {
+  if (const auto task = find_protected(initiator_task_tag)) {
+    task->protection_error = error;  // of what was written it is the disk that ends the command
+  }
+}
+
+void TargetConnection::put_protected(TargetTask& task) {
+  DataIn header;
+  number(header);
+  header.lun = task.lun();
+  header.initiator_task_tag = task.tag();
+  header.final = true;
+  header.stat_sn = 0;
+  task.data_in_count = 1;
+  task.awaits_put = true;
+  datamover_.put_protected_data(
+      OutgoingPdu{header},
+      {.how = *task.protection, .blocks = task.data_in, .tuples = task.tuples});
+}
+
+void TargetConnection::handle_data_put(std::uint32_t initiator_task_tag, Instant now) {
+  const auto task = find_protected(initiator_task_tag);
+  if (task == nullptr || !std::exchange(task->awaits_put, false)) {
+    return;  // it was aborted meanwhile
+  }
+  if (task->protection_error) {
+    task->completion = session_->identity().scsi->failed_check(task->lun(), *task->protection,
+                                                               *task->protection_error);
+  }
+  send_scsi_response(task, now);
+}
+
 void TargetConnection::answer(const std::shared_ptr<TargetTask>& task, Instant now) {
   scsi::Completion& ended = task->completion;
+  if (task->protection) {
+    if (ended.residual != 0) {  // it failed before it moved anything; in octets of the transfer
+      ended.residual = task->header.expected_data_transfer_length;
+    }
+    if (ended.data_in_bytes != 0) {
+      put_protected(*task);
+    } else {
+      send_scsi_response(task, now);
+    }
+    return;
+  }
   task->was_answered = true;
   const std::size_t beyond = task->read_length - task->data_in.size();
   ended.residual += static_cast<std::int64_t>(beyond);  // expected, but more than any command moves

@@ -64,6 +64,9 @@ class TargetConnection final : public DatamoverClient {
 
   void handle_pdu(const ReceivedPdu& pdu, Instant now) override;
   void handle_data_fetched(std::uint32_t target_transfer_tag, Instant now) override;
+  void handle_protection_error(std::uint32_t initiator_task_tag,
+                               const scsi::ProtectionError& error) override;
+  void handle_data_put(std::uint32_t initiator_task_tag, Instant now) override;
   void handle_lost(std::string_view reason, Instant now) override;
 
   void handle_timeout(Instant now);
@@ -130,6 +133,10 @@ class TargetConnection final : public DatamoverClient {
   // Commands and their data (target_commands.cc).
   void handle_command(const ReceivedPdu& pdu, Instant now);
   [[nodiscard]] bool take_additional_headers(const ReceivedPdu& pdu, TargetTask& task) const;
+  void begin_data(TargetTask& task, const ReceivedPdu& pdu) const;
+  void choose_protection(TargetTask& task, const ReceivedPdu& pdu) const;
+  [[nodiscard]] std::shared_ptr<TargetTask> find_protected(std::uint32_t tag) const;
+  void put_protected(TargetTask& task);
   void handle_data_out(const ReceivedPdu& pdu, Instant now);
   void request_data(const std::shared_ptr<TargetTask>& task, Instant now);
   void send_r2t(const TargetTask& task, const DataRequest& wanted);

@@ -115,7 +115,7 @@ void TargetConnection::handle_management(const TaskManagementRequest& request, I
 
 void TargetConnection::abort_task(const TaskManagementRequest& request, Instant now) {
   const std::shared_ptr<TargetTask> task = session_->find_task(request.referenced_task_tag);
-  if (task != nullptr && task->state == TargetTask::State::Collecting) {
+  if (task != nullptr && (task->state == TargetTask::State::Collecting || task->awaits_put)) {
     session_->remove_task(task->tag());
     send_management_response(request.initiator_task_tag, TaskManagementOutcome::Complete);
     session_->deliver();  // what waited for it

@@ -246,7 +246,13 @@ void TargetSession::deliver() {
                      .data_out = task->data_out.octets(),
                      .data_in = task->data_in.octets(),
                      .stores_short_data = true,
+                     .apart = {},
                      .client = task.get()};
+    if (task->protection) {
+      task->command.apart = {.how = *task->protection,
+                             .tuples = task->tuples.octets(),
+                             .fault = task->protection_error};
+    }
     switch (task->header.attribute) {
       case TaskAttributeCode::Ordered:
         task->command.attribute = scsi::TaskAttribute::Ordered;

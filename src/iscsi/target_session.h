@@ -88,12 +88,13 @@ class TargetSession {
   void deliver();
   /// Ends a task that was not delivered, or whose status was acknowledged.
   void remove_task(std::uint32_t tag);
-  /// Undelivered tasks that match are gone, without status.
+  /// Tasks that match and that the SCSI target does not have, since they are undelivered or their
+  /// data is still on its way to the initiator, are gone, without status.
   template <class Predicate>
   void drop_undelivered(Predicate matches) {
     std::vector<std::uint32_t> tags;
     for (const auto& [tag, task] : tasks_) {
-      if (task->state == TargetTask::State::Collecting && matches(*task)) {
+      if ((task->state == TargetTask::State::Collecting || task->awaits_put) && matches(*task)) {
         tags.push_back(tag);
       }
     }

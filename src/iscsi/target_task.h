@@ -51,6 +51,10 @@ class TargetTask final : public scsi::CommandClient,
   std::vector<std::byte> cdb;  // whole
   SharedBuffer data_out;
   SharedBuffer data_in;
+  std::optional<scsi::BlockProtection> protection{};  // the adapter's; buffers have blocks alone
+  SharedBuffer tuples;                                // of these
+  std::optional<scsi::ProtectionError> protection_error{};
+  bool awaits_put{};            // answered when its blocks are at the initiator
   std::uint32_t read_length{};  // expected
   std::uint32_t write_length{};
   std::optional<WriteSequences> writes;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "scsi/command_table.h"
@@ -80,9 +81,9 @@ Outcome<void> check_writable(const UnitState& unit) {
 }
 
 // SBC-3 §4.22.2: which tags are compared, and with what.
-Outcome<void> set_protection(const CommandContext& context, const BlockFields& fields,
+Outcome<void> set_protection(const UnitState& unit, const BlockFields& fields,
                              MediaCommand& media) {
-  const ProtectionType type = context.unit.options.protection;
+  const ProtectionType type = unit.options.protection;
   if (fields.protect() >= kProtectFields.size() ||
       (type == ProtectionType::None && fields.protect() != 0)) {
     return invalid_field_in_cdb(fields.flags_octet, 7);
@@ -97,7 +98,7 @@ Outcome<void> set_protection(const CommandContext& context, const BlockFields& f
   media.check_medium = true;
   media.check = {
       .type = type,
-      .block_bytes = context.unit.device->geometry().block_bytes,
+      .block_bytes = unit.device->geometry().block_bytes,
       .guard = field.guard,
       .application_tag = field.application_tag && fields.has_tags,
       .reference_tag = field.reference_tag && (type != ProtectionType::Type2 || fields.has_tags),
@@ -117,7 +118,7 @@ struct MediaNeeds {
 Outcome<MediaCommand> begin(CommandContext& context, MediaKind kind, const BlockFields& fields,
                             const MediaNeeds& needs) {
   MediaCommand media{.kind = kind, .lba = fields.lba, .blocks = fields.blocks};
-  if (const auto outcome = set_protection(context, fields, media); !outcome) {
+  if (const auto outcome = set_protection(context.unit, fields, media); !outcome) {
     return std::unexpected(outcome.error());
   }
   if (const auto outcome = check_range(context.unit, fields); !outcome) {
@@ -167,13 +168,55 @@ Outcome<void> run(CommandContext& context, MediaCommand media, std::uint64_t blo
   return {};
 }
 
+BlockProtection protection_of(const MediaCommand& media) {
+  return {.writes = media.kind == MediaKind::Write,
+          .lba = media.lba,
+          .blocks = media.blocks,
+          .transfers_tuples = media.transfers_tuples,
+          .check = media.check};
+}
+
+// The transport has moved blocks and tuples by what protection_of() said when the command came. If
+// it says something else now, as after a FORMAT UNIT before it, the command is to come again.
+Outcome<void> take_apart(const CommandContext& context, MediaCommand& media) {
+  if (context.apart == nullptr) {
+    return {};
+  }
+  if (protection_of(media) != context.apart->how) {
+    return end_with(Status::Busy);
+  }
+  media.has_tuples_apart = true;
+  media.transfers_tuples = false;
+  media.fault = context.apart->fault;
+  return {};
+}
+
 }  // namespace
+
+std::optional<BlockProtection> protection_of(const UnitState& unit, const CommandRow& row,
+                                             ByteSpan cdb) {
+  const bool reads = row.handler == read_blocks;
+  if (unit.options.protection == ProtectionType::None || (!reads && row.handler != write_blocks)) {
+    return std::nullopt;
+  }
+  const BlockFields fields = parse(cdb);
+  MediaCommand media{.kind = reads ? MediaKind::Read : MediaKind::Write,
+                     .lba = fields.lba,
+                     .blocks = fields.blocks};
+  if (!set_protection(unit, fields, media)) {
+    return std::nullopt;
+  }
+  return protection_of(media);
+}
 
 Outcome<void> read_blocks(CommandContext& context) {
   const BlockFields fields = parse(context.cdb);
   auto media = begin(context, MediaKind::Read, fields, {});
   if (!media) {
     return std::unexpected(media.error());
+  }
+  if (const auto outcome = take_apart(context, *media); !outcome) {
+    return outcome;
   }
   context.wanted_bytes = fields.blocks * media->transfer_block_bytes();
   context.media = *std::move(media);
@@ -183,7 +226,13 @@ Outcome<void> read_blocks(CommandContext& context) {
 Outcome<void> write_blocks(CommandContext& context) {
   const BlockFields fields = parse(context.cdb);
   auto media = begin(context, MediaKind::Write, fields, {.writes = true});
-  return media ? run(context, *std::move(media), fields.blocks) : std::unexpected(media.error());
+  if (!media) {
+    return std::unexpected(media.error());
+  }
+  if (const auto outcome = take_apart(context, *media); !outcome) {
+    return outcome;
+  }
+  return run(context, *std::move(media), fields.blocks);
 }
 
 Outcome<void> write_and_verify(CommandContext& context) {

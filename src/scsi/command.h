@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/strong.h"
+#include "scsi/protection.h"
 #include "scsi/sense.h"
 
 namespace weft::scsi {
@@ -32,6 +34,15 @@ struct Completion {
   /// Octets that the buffers had too many (underflow, positive) or too few (overflow, negative) for
   /// what the CDB asked for.
   std::int64_t residual{};
+};
+
+/// Tuples of a command's blocks that lie apart from these, since the transport's adapter makes,
+/// checks and takes off what is transferred (SBC-3 §4.22).
+struct SeparateTuples {
+  BlockProtection how{};     ///< as Target::protection_of() has said
+  MutableByteSpan tuples{};  ///< 8 octets a block: of what is written, or to be filled
+  /// Of what is written: the check that failed, so that the command does.
+  std::optional<ProtectionError> fault{};
 };
 
 struct Command;
@@ -62,6 +73,7 @@ struct Command {
   /// and tell the rest as a residual, as iSCSI has it (RFC 7143 §11.4.5.1); else nothing is
   /// written.
   bool stores_short_data{};
+  std::optional<SeparateTuples> apart{};  ///< the buffers have blocks alone then
   CommandClient* client{};
 };
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "scsi/unit_state.h"
@@ -48,6 +49,11 @@ struct CommandRow {
 
 /// The CONTROL octet: last of a fixed CDB, octet 1 of one with variable length.
 [[nodiscard]] std::uint8_t control_octet(const CommandRow& row, ByteSpan cdb);
+
+/// Of a READ or WRITE command of a unit that keeps tuples; nothing: of any other, and of one that
+/// its handler refuses.
+[[nodiscard]] std::optional<BlockProtection> protection_of(const UnitState& unit,
+                                                           const CommandRow& row, ByteSpan cdb);
 
 // Handlers, by file.
 Outcome<void> test_unit_ready(CommandContext&);  // unit_commands.cc

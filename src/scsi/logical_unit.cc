@@ -55,6 +55,25 @@ std::size_t LogicalUnit::tasks() const {
   return tasks_.size();
 }
 
+// What is read is checked after the command has left the task set. If a CHECK CONDITION has to stop
+// others of the set, by ACA or QERR, it is the unit's to check before that.
+std::optional<BlockProtection> LogicalUnit::protection_of(ByteSpan cdb) const {
+  const std::scoped_lock hold(lock_);
+  const auto row = find_command(cdb);
+  if (!row) {
+    return std::nullopt;
+  }
+  const bool stops_others = has_naca(cdb) || state_.pages.values().queue_error != 0;
+  auto made = scsi::protection_of(state_, **row, cdb.first((*row)->cdb_bytes));
+  return made && !made->writes && stops_others ? std::nullopt : made;
+}
+
+SenseData::Format LogicalUnit::sense_format() const {
+  const std::scoped_lock hold(lock_);
+  return state_.pages.values().descriptor_sense ? SenseData::Format::Descriptor
+                                                : SenseData::Format::Fixed;
+}
+
 void LogicalUnit::accept(Command& command, Work& work) {
   auto owned = std::make_unique<Task>();
   Task& task = *owned.release();  // perform() deletes it when it has completed it
@@ -189,7 +208,8 @@ void LogicalUnit::enable(Task& task, Work& work) {
                          .cdb = task.command->cdb.first(used.cdb_bytes),
                          .data_out = task.command->data_out,
                          .data_in = task.command->data_in,
-                         .stores_short_data = task.command->stores_short_data};
+                         .stores_short_data = task.command->stores_short_data,
+                         .apart = task.command->apart ? &*task.command->apart : nullptr};
   const Outcome<void> outcome = prepare(task, context);
   task.wanted_bytes = context.wanted_bytes;
   task.given_bytes = context.given_bytes;
@@ -276,10 +296,12 @@ void LogicalUnit::start(Task& task, CommandContext& context, Work& work) {
 
 void LogicalUnit::start_media(Task& task, MediaCommand media, Work& work) {
   const BlockRange range = media.range();
-  task.media.emplace(
-      *state_.device, std::move(media),
-      MediaRun::Buffers{.data_out = task.command->data_out, .data_in = task.command->data_in},
-      task);
+  task.media.emplace(*state_.device, std::move(media),
+                     MediaRun::Buffers{.data_out = task.command->data_out,
+                                       .data_in = task.command->data_in,
+                                       .tuples = task.command->apart ? task.command->apart->tuples
+                                                                     : MutableByteSpan{}},
+                     task);
   const bool granted = ranges_.request(&task, range);
   task.state = granted ? Task::State::Running : Task::State::Blocked;
   if (granted) {

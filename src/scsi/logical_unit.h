@@ -54,6 +54,10 @@ class LogicalUnit final : public std::enable_shared_from_this<LogicalUnit> {
   Result<void> set_access_state(std::uint16_t group, AccessState state);
   [[nodiscard]] Result<void> restore_reservations(ByteSpan image);
 
+  /// As of the target.
+  [[nodiscard]] std::optional<BlockProtection> protection_of(ByteSpan cdb) const;
+  [[nodiscard]] SenseData::Format sense_format() const;
+
   void submit(Command& command);
   /// The response; `pending` also waits for what was aborted.
   TaskManagementResponse manage(NexusId id, TaskManagement function, std::uint64_t tag,

@@ -11,14 +11,14 @@ namespace {
 
 constexpr std::size_t kChunkBytes = 256 * 1024;  // policy: how much is copied at a time
 
-Sense sense_of(ProtectionFault fault) {
+SenseCode code_of(ProtectionFault fault) {
   switch (fault) {
     case ProtectionFault::Guard:
-      return {.key = SenseKey::AbortedCommand, .code = SenseCode::GuardCheckFailed};
+      return SenseCode::GuardCheckFailed;
     case ProtectionFault::ApplicationTag:
-      return {.key = SenseKey::AbortedCommand, .code = SenseCode::ApplicationTagCheckFailed};
+      return SenseCode::ApplicationTagCheckFailed;
     case ProtectionFault::ReferenceTag:
-      return {.key = SenseKey::AbortedCommand, .code = SenseCode::ReferenceTagCheckFailed};
+      return SenseCode::ReferenceTagCheckFailed;
   }
   std::unreachable();
 }
@@ -44,6 +44,12 @@ Sense sense_of(BlockStatus status) {
 }
 
 }  // namespace
+
+Sense sense_of(const ProtectionError& error, std::uint64_t lba) {
+  return {.key = SenseKey::AbortedCommand,
+          .code = code_of(error.fault),
+          .information = lba + error.block};
+}
 
 BlockRange MediaCommand::range() const {
   if (kind == MediaKind::Flush) {
@@ -190,8 +196,9 @@ CopySegment MediaRun::next_copy() const {
 }
 
 bool MediaRun::is_direct() const {
-  return !has_tuples() && (command_.kind != MediaKind::Read ||
-                           buffers_.data_in.size() >= command_.blocks * command_.check.block_bytes);
+  return (!has_tuples() || command_.has_tuples_apart) &&
+         (command_.kind != MediaKind::Read ||
+          buffers_.data_in.size() >= command_.blocks * command_.check.block_bytes);
 }
 
 ProtectionCheck MediaRun::check_at(std::uint64_t blocks) const {
@@ -271,7 +278,10 @@ void MediaRun::take_data(std::size_t first_octet, std::size_t blocks, std::uint6
   const ByteSpan sent =
       buffers_.data_out.subspan(first_octet, blocks * command_.transfer_block_bytes());
   source_ = sent;
-  if (!has_tuples()) {
+  if (command_.fault) {
+    fail_check(*command_.fault);
+  }
+  if (!has_tuples() || command_.has_tuples_apart) {
     return;
   }
   source_tuples_.resize(blocks * kTupleBytes);
@@ -317,6 +327,7 @@ void MediaRun::prepare_read() {
   }
   if (command_.kind == MediaKind::Read && is_direct()) {
     request_.read_into = buffers_.data_in.first(bytes);
+    request_.tuples_into = buffers_.tuples;
     return;
   }
   medium_.resize(bytes);
@@ -333,11 +344,15 @@ void MediaRun::prepare_write() {
     request_.lba = copy_.destination;
   }
   request_.write_from = source_;
+  if (command_.has_tuples_apart) {
+    request_.tuples_from = buffers_.tuples;
+    return;
+  }
   request_.tuples_from = has_tuples() ? ByteSpan{source_tuples_} : ByteSpan{};
 }
 
 void MediaRun::check_medium() {
-  if (!has_tuples() || !command_.check_medium) {
+  if (!has_tuples() || !command_.check_medium || command_.has_tuples_apart) {
     return;
   }
   if (const auto error = check_protection(check_at(done_), medium_, medium_tuples_)) {
@@ -429,9 +444,7 @@ void MediaRun::fail_with(const Sense& sense) {
 }
 
 void MediaRun::fail_check(const ProtectionError& error) {
-  Sense sense = sense_of(error.fault);
-  sense.information = command_.lba + done_ + error.block;
-  fail_with(sense);
+  fail_with(sense_of(error, command_.lba + done_));
 }
 
 void MediaRun::fail_device(const BlockResult& result) {

@@ -46,11 +46,13 @@ struct MediaCommand {
   std::uint64_t blocks{};
   bool force_unit_access{};
   bool may_unmap{};
-  bool transfers_tuples{};              ///< blocks in the buffers have their tuples behind them
-  bool check_medium{};                  ///< compare tuples of the medium with `check`
-  ProtectionCheck check{};              ///< type None: the medium has no tuples
-  std::vector<BlockRange> extents{};    ///< Unmap: instead of lba and blocks
-  std::vector<CopySegment> segments{};  ///< Copy: their sum is `blocks`, `lba` is not used
+  bool transfers_tuples{};                 ///< blocks in the buffers have their tuples behind them
+  bool check_medium{};                     ///< compare tuples of the medium with `check`
+  bool has_tuples_apart{};                 ///< in a buffer of their own, for others to check
+  std::optional<ProtectionError> fault{};  ///< what these have found
+  ProtectionCheck check{};                 ///< type None: the medium has no tuples
+  std::vector<BlockRange> extents{};       ///< Unmap: instead of lba and blocks
+  std::vector<CopySegment> segments{};     ///< Copy: their sum is `blocks`, `lba` is not used
 
   /// Blocks that no other command may write, or even read, meanwhile.
   [[nodiscard]] BlockRange range() const;
@@ -58,6 +60,9 @@ struct MediaCommand {
     return check.block_bytes + (transfers_tuples ? kTupleBytes : 0);
   }
 };
+
+/// Of a check of tuples that failed, `lba` being the command's (SBC-3 Table 8).
+[[nodiscard]] Sense sense_of(const ProtectionError& error, std::uint64_t lba);
 
 /// One medium command under way. advance() runs on one thread at a time: first the one that started
 /// it, then whichever the device answers on.
@@ -74,6 +79,7 @@ class MediaRun final : private BlockClient {
   struct Buffers {
     ByteSpan data_out;
     MutableByteSpan data_in;
+    MutableByteSpan tuples{};
   };
   enum class Progress : std::uint8_t { Waiting, Ended };
 

@@ -41,6 +41,24 @@ struct ProtectionCheck {
   std::uint16_t expected_application{};
   std::uint16_t application_mask{0xFFFF};
   std::uint32_t expected_reference{};  ///< of the first block; each next one has 1 more
+  bool operator==(const ProtectionCheck&) const = default;
+};
+
+/// How a READ or WRITE command protects its blocks: what a transport's adapter has to know that
+/// makes, checks and takes off their tuples in the disk's place (SBC-3 §4.22).
+struct BlockProtection {
+  bool writes{};
+  std::uint64_t lba{};
+  std::uint64_t blocks{};
+  bool transfers_tuples{};  ///< between initiator and target, each behind its block
+  ProtectionCheck check{};
+  bool operator==(const BlockProtection&) const = default;
+
+  [[nodiscard]] std::uint64_t block_bytes() const { return blocks * check.block_bytes; }
+  [[nodiscard]] std::uint64_t tuple_bytes() const { return blocks * kTupleBytes; }
+  [[nodiscard]] std::uint64_t transfer_bytes() const {
+    return block_bytes() + (transfers_tuples ? tuple_bytes() : 0);
+  }
 };
 
 enum class ProtectionFault : std::uint8_t { Guard, ApplicationTag, ReferenceTag };

@@ -139,6 +139,25 @@ void Target::close_nexus(NexusId id, std::function<void()> done) {
   }
 }
 
+std::shared_ptr<LogicalUnit> Target::unit_at(std::uint64_t lun) const {
+  const auto number = parse_lun(lun);
+  return number ? unit(*number) : nullptr;
+}
+
+std::optional<BlockProtection> Target::protection_of(std::uint64_t lun, ByteSpan cdb) const {
+  const auto found = unit_at(lun);
+  return found != nullptr ? found->protection_of(cdb) : std::nullopt;
+}
+
+Completion Target::failed_check(std::uint64_t lun, const BlockProtection& how,
+                                const ProtectionError& error) const {
+  const auto found = unit_at(lun);
+  const auto format = found != nullptr ? found->sense_format() : SenseData::Format::Fixed;
+  return {
+      .status = Status::CheckCondition, .sense = SenseData{sense_of(error, how.lba), format}
+  };
+}
+
 void Target::submit(Command& command) {
   std::shared_ptr<LogicalUnit> addressed;
   bool known = false;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/lock.h"
@@ -44,6 +45,13 @@ class Target {
   /// more. At once for an unknown nexus.
   void close_nexus(NexusId id, std::function<void()> done);
 
+  /// How a command's blocks are protected, for a transport whose adapter is to do it: then the
+  /// command comes with its tuples apart. Nothing: the unit does it, or there is nothing to do.
+  [[nodiscard]] std::optional<BlockProtection> protection_of(std::uint64_t lun, ByteSpan cdb) const;
+  /// How a command that has read ends whose tuples turned out to be wrong on their way.
+  [[nodiscard]] Completion failed_check(std::uint64_t lun, const BlockProtection& how,
+                                        const ProtectionError& error) const;
+
   void submit(Command& command);
   void manage(NexusId id, TaskManagement function, std::uint64_t lun, std::uint64_t tag,
               const TaskManagementHandler& handler);
@@ -57,6 +65,7 @@ class Target {
 
   [[nodiscard]] std::vector<Lun> luns_locked() const;
   [[nodiscard]] std::vector<std::shared_ptr<LogicalUnit>> units() const;
+  [[nodiscard]] std::shared_ptr<LogicalUnit> unit_at(std::uint64_t lun) const;
   void answer_without_unit(Command& command);
 
   TargetOptions options_;

@@ -119,6 +119,7 @@ struct CommandContext {
   ByteSpan data_out;
   MutableByteSpan data_in;
   bool stores_short_data{};
+  const SeparateTuples* apart{};  ///< null: the buffers have all that is transferred
 
   std::size_t wanted_bytes{};               ///< of the buffer of the row's direction, by the CDB
   std::size_t given_bytes{};                ///< put into data_in

@@ -45,6 +45,15 @@ class RecordingDatamover final : public Datamover {
     fetch_into = into;
     sent.push_back(std::move(pdu));
   }
+  [[nodiscard]] std::size_t max_protected_bytes() const override { return protected_bytes; }
+  void get_protected_data(OutgoingPdu pdu, ProtectedData into) override {
+    protected_data = std::move(into);
+    sent.push_back(std::move(pdu));
+  }
+  void put_protected_data(OutgoingPdu pdu, ProtectedData from) override {
+    protected_data = std::move(from);
+    sent.push_back(std::move(pdu));
+  }
   [[nodiscard]] bool agree(const Parameters& parameters) override {
     agreed = parameters;
     return !delays_agreement;
@@ -60,6 +69,8 @@ class RecordingDatamover final : public Datamover {
 
   std::deque<OutgoingPdu> sent;
   MutableByteSpan fetch_into;
+  std::size_t protected_bytes{};  ///< as an adapter with integrity regions
+  ProtectedData protected_data;   ///< of the last PDU
   bool limits_to_rdma{};          ///< as iSER does
   bool delays_agreement{};        ///< until the test says that it is there
   std::optional<Parameters> agreed;
@@ -148,6 +159,10 @@ class Connection {
     }
   }
   void fetched(std::uint32_t tag) { client_->handle_data_fetched(tag, now); }
+  void data_put(std::uint32_t tag) { client_->handle_data_put(tag, now); }
+  void fail_protection(std::uint32_t tag, const scsi::ProtectionError& error) {
+    client_->handle_protection_error(tag, error);
+  }
 
   /// One Login Request with its answer.
   wire::iscsi::LoginResponse login_step(wire::iscsi::LoginRequest request, const TextPairs& keys) {

@@ -24,7 +24,7 @@ namespace {
                 // Tuples whose tags say so are not checked (SBC-3 §4.22.2).
                 .application_escape = true,
                 .reference_escape = is_type_3,
-                .application_check_mask = 0xFFFF};
+                .application_check_mask = protection.application_mask};
   return domain;
 }
 
@@ -47,6 +47,38 @@ HostGuards host_guards_of(const core::DeviceAttributes& device) {
 std::uint64_t wire_bytes_of(const TaskProtection& protection, std::uint64_t data_bytes) {
   return protection.on_wire ? data_bytes + data_bytes / protection.block_bytes * scsi::kTupleBytes
                             : data_bytes;
+}
+
+TaskProtection protection_of(const scsi::BlockProtection& how) {
+  const scsi::ProtectionCheck& check = how.check;
+  const bool is_type_3 = check.type == scsi::ProtectionType::Type3;
+  return {.type = check.type,
+          .on_wire = how.transfers_tuples,
+          .in_memory = true,
+          .memory_guard = check.guard_kind,
+          .block_bytes = static_cast<std::uint16_t>(check.block_bytes),
+          .first_block = how.lba,
+          // What is made for Type 3 is not to be checked by anybody (SBC-3 §4.22.2).
+          .first_reference = is_type_3 ? wire::kNoCheckReferenceTag : check.expected_reference,
+          .application_tag = check.expected_application,
+          .application_mask = check.application_mask,
+          .checks_guard = check.guard,
+          .checks_application_tag = check.application_tag,
+          .checks_reference_tag = check.reference_tag};
+}
+
+std::optional<scsi::ProtectionError> error_of(const scsi::BlockProtection& how,
+                                              const core::SignatureStatus& status) {
+  std::uint64_t block = 0;
+  const ProtectionVerdict verdict = verdict_of(protection_of(how), status, block);
+  if (verdict == ProtectionVerdict::None) {
+    return std::nullopt;
+  }
+  static constexpr std::array kFaults{scsi::ProtectionFault::Guard,
+                                      scsi::ProtectionFault::ApplicationTag,
+                                      scsi::ProtectionFault::ReferenceTag};
+  return scsi::ProtectionError{.fault = kFaults.at(std::to_underlying(verdict) - 1U),
+                               .block = block - how.lba};
 }
 
 core::SignatureAttributes signature_of(const TaskProtection& protection) {

@@ -4,6 +4,7 @@
 // for, and what was found of its tuples (R-ISER-11, R-ISER-21). Value types and pure functions.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/flags.h"
@@ -48,6 +49,7 @@ struct TaskProtection {
   std::uint64_t first_block{};      ///< which the CDB names
   std::uint32_t first_reference{};  ///< Type 2: as in the CDB; of Type 1 it is the block's address
   std::uint16_t application_tag{};
+  std::uint16_t application_mask{0xFFFF};  ///< bits of it that are compared
   bool checks_guard{true};
   bool checks_application_tag{true};
   bool checks_reference_tag{true};           ///< never with Type 3
@@ -57,6 +59,9 @@ struct TaskProtection {
 /// What is on the wire of so many octets of data.
 [[nodiscard]] std::uint64_t wire_bytes_of(const TaskProtection& protection,
                                           std::uint64_t data_bytes);
+
+/// What the adapter of a target does for a disk, which always keeps tuples beside its blocks.
+[[nodiscard]] TaskProtection protection_of(const scsi::BlockProtection& how);
 
 /// What an integrity region is told.
 [[nodiscard]] core::SignatureAttributes signature_of(const TaskProtection& protection);
@@ -69,6 +74,10 @@ enum class ProtectionVerdict : std::uint8_t {
   ApplicationTag = 2,
   ReferenceTag = 3,
 };
+
+/// The same for a target, whose disk is told.
+[[nodiscard]] std::optional<scsi::ProtectionError> error_of(const scsi::BlockProtection& how,
+                                                            const core::SignatureStatus& status);
 
 /// The verdict on a command whose region found this; the first block that was wrong in `block`,
 /// which stays as it is with None.

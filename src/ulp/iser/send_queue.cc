@@ -123,9 +123,14 @@ void SendQueue::retire(std::uint64_t number, verbs::WcStatus status) {
     const std::unique_ptr<SendRequest> request = std::move(posted_.front());
     posted_.pop_front();
     entries_ -= request->entries;
-    request->transfer.reset();
     // An unsignalled request before a completion has succeeded (IBTA vol 1 §10.8.5.1).
     const verbs::WcStatus own = request->number == number ? status : verbs::WcStatus::Success;
+    if (own == verbs::WcStatus::Success && request->checked) {
+      const auto found = request->transfer->protection_status();
+      WEFT_ASSERT(found, "its region is one of integrity");
+      request->checked(*found);
+    }
+    request->transfer.reset();
     if (request->done) {
       request->done(own);
     }

@@ -34,6 +34,8 @@ struct SendRequest {
   bool must_signal{};                      ///< somebody waits for its end
   /// Called once when it is retired, in the order of posting.
   std::function<void(verbs::WcStatus status)> done;
+  /// Before that, of a transfer with protection that has succeeded: what its checks have found.
+  std::function<void(const core::SignatureStatus& status)> checked;
 
   SendQueue* queue{};
   std::uint64_t number{};

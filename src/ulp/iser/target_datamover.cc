@@ -83,12 +83,16 @@ Result<void> TargetDatamover::open_and_accept(ByteSpan private_data) {
     return std::unexpected(pd.error());
   }
   pd_ = *pd;
+  const bool has_integrity = options_.uses_integrity && device.attributes().capabilities.has(
+                                                            core::DeviceCapability::Integrity);
+  const std::uint32_t regions = Transfer::regions_for(device, options_.registered_transfers);
   auto channel = Channel::create(
       *pd_,
       {.send_depth = std::min(options_.send_depth, device.attributes().max_qp_wr - 1),
        .receive_depth = options_.receives + 1,
        .signal_interval = 16,  // policy; what must be known is signalled anyway
-       .regions = Transfer::regions_for(device, options_.registered_transfers),
+       .regions = std::max(regions, has_integrity ? options_.registered_transfers : 0),
+       .has_integrity = has_integrity,
        .caller = "isert"},
       *this);
   if (!channel) {
@@ -150,10 +154,6 @@ void TargetDatamover::handle_message(ReceiveBuffer& buffer, ByteSpan octets,
   channel_->give_back(buffer);
 }
 
-bool TargetDatamover::take_command(const ControlMessage& message) {
-  const auto command = message.pdu.as<wire::iscsi::ScsiCommand>();
-  const std::uint32_t bytes = command.expected_data_transfer_length;
-  TaskMemory memory;
 bool TargetDatamover::take_control(const ControlMessage& message) {
   if (std::exchange(hello_, Hello::OutOfPlace) == Hello::Due) {  // RFC 7145 §10.1.3.4
     end("the first message after login is not the Hello that was agreed on");
@@ -174,6 +174,10 @@ bool TargetDatamover::take_control(const ControlMessage& message) {
   return true;
 }
 
+bool TargetDatamover::take_command(const ControlMessage& message) {
+  const auto command = message.pdu.as<wire::iscsi::ScsiCommand>();
+  const std::uint32_t bytes = command.expected_data_transfer_length;
+  TaskMemory memory;
   memory.header = message.header;
   memory.write_bytes = command.write ? bytes : 0;
   memory.read_bytes = command.read ? bytes : 0;
@@ -209,10 +213,6 @@ bool TargetDatamover::take_hello(const wire::iser::Hello& hello) {
   if (!fits) {
     is_refused_ = true;
     terminate(Ending::AfterOutput, "the initiator speaks no version of iSER that this end does");
-  }
-  return true;
-}
-
     return true;
   }
   for (iscsi::OutgoingPdu& pdu : std::exchange(held_, {})) {
@@ -225,13 +225,17 @@ bool TargetDatamover::take_hello(const wire::iser::Hello& hello) {
 bool TargetDatamover::agree(const iscsi::Parameters& agreed) {
   if (agreed.hello_required) {
     after_login_ = *agreed.hello_required ? Hello::Due : Hello::Refused;
+  }
+  return true;
+}
+
 void TargetDatamover::limit(iscsi::Preferences& preferences) const {
   preferences.values.rdma_extensions = true;
+  preferences.values.hello_required = preferences.values.hello_required.value_or(true);
   preferences.values.initial_r2t |= !options_.takes_unsolicited_data;
   preferences.values.max_recv_data_segment_length = options_.receive_data_bytes;
   preferences.values.target_recv_data_segment_length = options_.receive_data_bytes;
   for (std::uint32_t* const burst :
-  preferences.values.hello_required = preferences.values.hello_required.value_or(true);
        {&preferences.values.max_burst_length, &preferences.values.first_burst_length}) {
     *burst = std::min<std::uint32_t>(*burst, Transfer::kMostBytes);  // which get_data() asks for
   }
@@ -244,14 +248,14 @@ void TargetDatamover::send_control(iscsi::OutgoingPdu pdu) {
   if (is_ending_) {
     return;
   }
-  const Opcode opcode = pdu.basic_header().opcode;
-  if (opcode == Opcode::ScsiResponse) {
-    enqueue(make_response(pdu));
-    return;
   if (hello_ == Hello::Due) {  // whose reply is the first message of a target
     held_.push_back(std::move(pdu));
     return;
   }
+  const Opcode opcode = pdu.basic_header().opcode;
+  if (opcode == Opcode::ScsiResponse) {
+    enqueue(make_response(pdu));
+    return;
   }
   if (opcode == Opcode::LoginResponse && !is_ring_open_) {
     const auto response = pdu.as<wire::iscsi::LoginResponse>();
@@ -265,10 +269,6 @@ void TargetDatamover::send_control(iscsi::OutgoingPdu pdu) {
   enqueue(std::move(request));
 }
 
-// With what the command has read, in one chain (R-IST-4).
-SendRequests TargetDatamover::make_response(const iscsi::OutgoingPdu& pdu) {
-  auto response = pdu.as<wire::iscsi::ScsiResponse>();
-  response.exp_data_sn = 0;  // the initiator has seen neither Data-In nor R2T
 // Before the initiator learns that it may send.
 bool TargetDatamover::begin_full_feature() {
   is_ring_open_ = true;
@@ -281,6 +281,10 @@ bool TargetDatamover::begin_full_feature() {
   return true;
 }
 
+// With what the command has read, in one chain (R-IST-4).
+SendRequests TargetDatamover::make_response(const iscsi::OutgoingPdu& pdu) {
+  auto response = pdu.as<wire::iscsi::ScsiResponse>();
+  response.exp_data_sn = 0;  // the initiator has seen neither Data-In nor R2T
   iscsi::OutgoingPdu changed = pdu;
   changed.set_header(response);
   SendRequests chain;
@@ -396,6 +400,72 @@ void TargetDatamover::get_data(iscsi::OutgoingPdu r2t, MutableByteSpan into) {
   request->done = [this, tag = header.target_transfer_tag](verbs::WcStatus status) {
     if (status == verbs::WcStatus::Success && !is_ending_) {
       client_->handle_data_fetched(tag, environment_.now());
+    }
+  };
+  enqueue(std::move(request));
+}
+
+std::size_t TargetDatamover::max_protected_bytes() const {
+  return channel_ != nullptr && channel_->qp().is_integrity_enabled() ? Transfer::kMostBytes : 0;
+}
+
+// The buffers are kept until the adapter has done with them.
+std::unique_ptr<SendRequest> TargetDatamover::move_protected(core::DmaDirection direction,
+                                                             std::uint32_t tag,
+                                                             const iscsi::ProtectedData& data,
+                                                             std::uint64_t remote_address,
+                                                             RKey rkey) {
+  auto request = std::make_unique<SendRequest>();
+  request->transfer =
+      std::make_unique<Transfer>(direction, data.blocks.octets(), data.tuples.octets(),
+                                 protection_of(data.how), remote_address, rkey);
+  request->checked = [this, tag, data](const core::SignatureStatus& status) {
+    const auto error = error_of(data.how, status);
+    if (error && !is_ending_) {
+      client_->handle_protection_error(tag, *error);
+    }
+  };
+  return request;
+}
+
+void TargetDatamover::get_protected_data(iscsi::OutgoingPdu r2t, iscsi::ProtectedData into) {
+  if (is_ending_) {
+    return;
+  }
+  const auto header = r2t.as<wire::iscsi::R2t>();
+  const auto found = tasks_.find(header.initiator_task_tag);
+  if (found == tasks_.end() || !found->second.header.has_write_stag || header.buffer_offset != 0 ||
+      header.desired_length != into.how.transfer_bytes()) {
+    end("protected data was asked for that is not all of its command's");
+    return;
+  }
+  const wire::iser::ControlHeader& memory = found->second.header;
+  auto request = move_protected(core::DmaDirection::FromDevice, header.initiator_task_tag, into,
+                                memory.write_base_offset, RKey{memory.write_stag});
+  request->done = [this, tag = header.target_transfer_tag](verbs::WcStatus status) {
+    if (status == verbs::WcStatus::Success && !is_ending_) {
+      client_->handle_data_fetched(tag, environment_.now());
+    }
+  };
+  enqueue(std::move(request));
+}
+
+void TargetDatamover::put_protected_data(iscsi::OutgoingPdu data_in, iscsi::ProtectedData from) {
+  if (is_ending_) {
+    return;
+  }
+  const std::uint32_t tag = data_in.as<wire::iscsi::DataIn>().initiator_task_tag;
+  const auto found = tasks_.find(tag);
+  if (found == tasks_.end() || from.how.transfer_bytes() > found->second.read_bytes) {
+    end("data beyond what the command reads");
+    return;
+  }
+  const wire::iser::ControlHeader& memory = found->second.header;
+  auto request = move_protected(core::DmaDirection::ToDevice, tag, from, memory.read_base_offset,
+                                RKey{memory.read_stag});
+  request->done = [this, tag](verbs::WcStatus status) {
+    if (status == verbs::WcStatus::Success && !is_ending_) {
+      client_->handle_data_put(tag, environment_.now());
     }
   };
   enqueue(std::move(request));

@@ -28,6 +28,9 @@ struct TargetOptions {
   std::uint8_t reads{16};                   ///< RDMA READs under way at once, at most
   std::uint32_t registered_transfers{64};   ///< at once, where the device needs regions for them
   bool uses_remote_invalidation{true};
+  /// The adapter, where it can, makes, checks and takes off the tuples of what disks keep with
+  /// protection information, in their place.
+  bool uses_integrity{true};
   /// Whether initiators may send data that nobody asked for beside that of the command's PDU. Linux
   /// allows it to none, and libiscsi cannot do what it then negotiates.
   bool takes_unsolicited_data{true};
@@ -53,10 +56,13 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
 
   // --- Datamover
   void limit(iscsi::Preferences& preferences) const override;
+  [[nodiscard]] bool agree(const iscsi::Parameters& agreed) override;
   void send_control(iscsi::OutgoingPdu pdu) override;
   void put_data(iscsi::OutgoingPdu data_in) override;
   void get_data(iscsi::OutgoingPdu r2t, MutableByteSpan into) override;
-  [[nodiscard]] bool agree(const iscsi::Parameters& agreed) override;
+  [[nodiscard]] std::size_t max_protected_bytes() const override;
+  void get_protected_data(iscsi::OutgoingPdu r2t, iscsi::ProtectedData into) override;
+  void put_protected_data(iscsi::OutgoingPdu data_in, iscsi::ProtectedData from) override;
   /// Digests are the transport's business (RFC 7145 §7.1).
   void enable(bool header_digest, bool data_digest, std::size_t max_receive_bytes) override;
   [[nodiscard]] std::shared_ptr<const void> command_hold() const override { return hold_; }
@@ -79,6 +85,9 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   [[nodiscard]] std::uint64_t requests() const { return channel_->sends().total(); }
   /// Regions that transfers have now.
   [[nodiscard]] std::size_t regions() const { return channel_->qp().rdma_mrs.taken(); }
+  [[nodiscard]] std::size_t integrity_regions() const {
+    return channel_->qp().signature_mrs.taken();
+  }
   [[nodiscard]] const std::string& reason() const { return reason_; }
   /// The client knows of the end, and what is waited for are its commands.
   [[nodiscard]] bool awaits_commands() const { return hold_ == nullptr; }
@@ -99,6 +108,13 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
     std::optional<std::uint32_t> write_begin;
     std::optional<DataIn> data_in;
   };
+  /// What an initiator's first message after login may be (RFC 7145 §5.1.3).
+  enum class Hello : std::uint8_t {
+    OutOfPlace,  ///< before login's end, and after the first message
+    Refused,     ///< the initiator has declared that it sends none
+    Welcome,     ///< nobody has said: initiators of RFC 5046 send one
+    Due,         ///< both ends have agreed on it
+  };
   [[nodiscard]] Result<void> open_and_accept(ByteSpan private_data);
   [[nodiscard]] bool take_command(const ControlMessage& message);
   /// False: it ends the connection.
@@ -110,13 +126,11 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   static void append_data(TaskMemory& memory, SendRequests& chain);
   [[nodiscard]] std::unique_ptr<SendRequest> make_invalidating(const iscsi::OutgoingPdu& pdu,
                                                                RKey rkey) const;
-  /// What an initiator's first message after login may be (RFC 7145 §5.1.3).
-  enum class Hello : std::uint8_t {
-    OutOfPlace,  ///< before login's end, and after the first message
-    Refused,     ///< the initiator has declared that it sends none
-    Welcome,     ///< nobody has said: initiators of RFC 5046 send one
-    Due,         ///< both ends have agreed on it
-  };
+  [[nodiscard]] std::unique_ptr<SendRequest> move_protected(core::DmaDirection direction,
+                                                            std::uint32_t tag,
+                                                            const iscsi::ProtectedData& data,
+                                                            std::uint64_t remote_address,
+                                                            RKey rkey);
   void enqueue(std::unique_ptr<SendRequest> request);
   /// As one chain, once there is room for all of it.
   void enqueue(SendRequests chain);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/assert.h"
 #include "core/device.h"
+#include "core/mr.h"
 #include "core/rdma_rw_sizing.h"
 
 namespace weft::iser {
@@ -32,6 +34,18 @@ Transfer::Transfer(core::DmaDirection direction, ByteSpan memory, std::uint64_t 
     : memory_(memory),
       what_{.remote_address = remote_address, .rkey = rkey, .direction = direction} {}
 
+Transfer::Transfer(core::DmaDirection direction, ByteSpan blocks, ByteSpan tuples,
+                   const TaskProtection& protection, std::uint64_t remote_address, RKey rkey)
+    : memory_(blocks),
+      tuples_(tuples),
+      protection_(protection),
+      what_{.remote_address = remote_address, .rkey = rkey, .direction = direction} {}
+
+Result<core::SignatureStatus> Transfer::protection_status() const {
+  WEFT_ASSERT(is_protected() && entries_ != 0, "it was posted, with protection");
+  return core::check_mr_status(*context_.signature_region());
+}
+
 std::uint32_t Transfer::regions_for(const core::Device& device, std::uint32_t transfers) {
   if (!core::context_uses_regions(device, core::DmaDirection::FromDevice, 1)) {
     return 0;
@@ -45,6 +59,15 @@ std::uint32_t Transfer::regions_for(const core::Device& device, std::uint32_t tr
 Result<std::uint32_t> Transfer::prepare(core::Qp& qp) {
   if (entries_ != 0) {
     return entries_;
+  }
+  if (protection_) {
+    list_ = list_of(memory_, false);
+    tuple_list_ = list_of(tuples_, false);
+    what_.list = list_;
+    auto made = context_.init_signature(
+        qp, qp.port(), what_, {.list = tuple_list_, .attributes = signature_of(*protection_)});
+    entries_ = made.value_or(0);
+    return made;
   }
   list_ = list_of(memory_, core::context_uses_regions(qp.device(), what_.direction, 1));
   what_.list = list_;

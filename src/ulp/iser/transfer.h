@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/bytes.h"
@@ -8,17 +9,22 @@
 #include "base/result.h"
 #include "core/qp.h"
 #include "core/rdma_rw.h"
+#include "ulp/iser/protection.h"
 
 namespace weft::iser {
 
 /// A part of a command's data on its way between a target's memory, which is one piece, and the
 /// initiator's (R-IST-4). An RDMA context moves it as the device can: under the key for all local
 /// memory, or through regions of the QP's pool. The memory stays as long as the transfer, which
-/// goes after its completion, or was never posted; before its QP.
+/// goes after its completion, or was never posted; before its QP. With protection the adapter
+/// makes, checks and takes off tuples on the way, through a region for integrity.
 class Transfer {
  public:
   /// FromDevice: an RDMA READ into the memory; ToDevice: an RDMA WRITE of it.
   Transfer(core::DmaDirection direction, ByteSpan memory, std::uint64_t remote_address, RKey rkey);
+  /// All blocks of a command, whose tuples lie beside them.
+  Transfer(core::DmaDirection direction, ByteSpan blocks, ByteSpan tuples,
+           const TaskProtection& protection, std::uint64_t remote_address, RKey rkey);
   ~Transfer() { context_.destroy(); }
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
@@ -29,6 +35,10 @@ class Transfer {
   /// through regions; else 0. Enough for one that is as long as may be.
   [[nodiscard]] static std::uint32_t regions_for(const core::Device& device,
                                                  std::uint32_t transfers);
+
+  [[nodiscard]] bool is_protected() const { return protection_.has_value(); }
+  /// What the checks of a transfer with protection have found, after its completion.
+  [[nodiscard]] Result<core::SignatureStatus> protection_status() const;
 
   /// Takes from the QP what it needs; how many entries of the send queue that is. Again: the same.
   /// TryAgain: regions are in use that it needs.
@@ -41,8 +51,11 @@ class Transfer {
 
  private:
   const ByteSpan memory_;
+  const ByteSpan tuples_;
+  const std::optional<TaskProtection> protection_;
   core::RdmaTransfer what_;
   std::vector<core::ScatterEntry> list_;
+  std::vector<core::ScatterEntry> tuple_list_;
   std::uint32_t entries_{};  // 0: not prepared
   core::RdmaContext context_;
 };
