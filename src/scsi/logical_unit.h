@@ -53,6 +53,9 @@ class LogicalUnit final : public std::enable_shared_from_this<LogicalUnit> {
   void announce_capacity();
   Result<void> set_access_state(std::uint16_t group, AccessState state);
   [[nodiscard]] Result<void> restore_reservations(ByteSpan image);
+  /// What a SanitizeStore has kept: the SANITIZE begins again, or has failed. Before the first
+  /// command. Io: it is not of a disk like this one.
+  [[nodiscard]] Result<void> restore_sanitize(ByteSpan image);
 
   /// As of the target.
   [[nodiscard]] std::optional<BlockProtection> protection_of(ByteSpan cdb) const;
@@ -94,6 +97,11 @@ class LogicalUnit final : public std::enable_shared_from_this<LogicalUnit> {
   void keep_copy_result(const Task& task);
   [[nodiscard]] Outcome<void> check_sanitize(const CommandContext& context) const;
   void start_sanitize(Task& task, SanitizeOrder order, Work& work);
+  void keep_sanitize(std::vector<std::byte> image, Work& work);
+  void save_sanitize(std::vector<std::byte> image);
+  void go_on_with_sanitize(bool is_kept, Work& work);
+  void begin_sanitize(Work& work);
+  void finish_sanitize(bool is_kept, Work& work);
   void begin_sanitize_pass();
   void end_sanitize_pass(Work& work);
   void finish(Task& task, Work& work);

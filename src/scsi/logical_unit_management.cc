@@ -175,16 +175,18 @@ void LogicalUnit::abort_all(const PendingPtr& pending) {
     if (sanitize_ != nullptr) {
       pending->add();
       sanitize_->run.waiters.push_back(pending);
-      sanitize_->run.media->stop();
-      sanitize_->order.passes = 0;
+      sanitize_->is_abandoned = true;
+      if (sanitize_->run.media.has_value()) {
+        sanitize_->run.media->stop();
+      }
     }
   }
   perform(work);
 }
 
 void LogicalUnit::perform(Work& work) {
-  while (!work.media.empty() || !work.saves.empty() || !work.completed.empty() ||
-         !work.notifications.empty()) {
+  while (!work.media.empty() || !work.saves.empty() || work.sanitize_image.has_value() ||
+         !work.completed.empty() || !work.notifications.empty()) {
     for (Task* task : std::exchange(work.media, {})) {
       if (task->media->advance() == MediaRun::Progress::Ended) {
         const std::scoped_lock hold(lock_);
@@ -193,6 +195,9 @@ void LogicalUnit::perform(Work& work) {
     }
     for (Save& order : std::exchange(work.saves, {})) {
       save(order);
+    }
+    if (auto image = std::exchange(work.sanitize_image, std::nullopt)) {
+      save_sanitize(*std::move(image));
     }
     for (Task* task : std::exchange(work.completed, {})) {
       complete(task);

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <mutex>
 #include <utility>
 
+#include "scsi/sanitize_mark.h"
 #include "scsi/task.h"
 
 namespace weft::scsi {
@@ -39,6 +41,27 @@ Outcome<void> parse_overwrite(CommandContext& context, std::size_t length, Sanit
   return {};
 }
 
+// A pass over all blocks.
+void set_media(const UnitState& unit, SanitizeOrder& order) {
+  const BlockGeometry geometry = unit.device->geometry();
+  order.media = {.kind = order.erases ? MediaKind::WriteZeroes : MediaKind::WritePattern,
+                 .blocks = geometry.blocks,
+                 .force_unit_access = geometry.has_write_cache,
+                 .may_unmap = order.erases};
+  order.media.check.type = unit.options.protection;
+  order.media.check.block_bytes = geometry.block_bytes;
+}
+
+[[nodiscard]] std::vector<std::byte> image_of(const SanitizeOrder& order, bool failed) {
+  return SanitizeMark{.failed = failed,
+                      .erases = order.erases,
+                      .inverts = order.inverts,
+                      .may_exit = order.may_exit,
+                      .passes = static_cast<std::uint8_t>(order.passes),
+                      .pattern = order.pattern}
+      .image();
+}
+
 }  // namespace
 
 Outcome<void> sanitize(CommandContext& context) {
@@ -57,7 +80,8 @@ Outcome<void> sanitize(CommandContext& context) {
     if (context.unit.sanitize == SanitizeState::Failed && !context.unit.sanitize_may_exit) {
       return invalid_field_in_cdb(1, 4);
     }
-    context.unit.sanitize = SanitizeState::None;
+    order.exits = true;
+    context.sanitize = std::move(order);
     return {};
   } else if (!geometry.can_discard) {
     return invalid_field_in_cdb(1, 4);  // BLOCK ERASE leaves blocks without space
@@ -65,13 +89,8 @@ Outcome<void> sanitize(CommandContext& context) {
   if (context.unit.is_write_protected()) {
     return check_condition({.key = SenseKey::DataProtect, .code = SenseCode::WriteProtected});
   }
-  order.media = {
-      .kind = action == Action::Overwrite ? MediaKind::WritePattern : MediaKind::WriteZeroes,
-      .blocks = geometry.blocks,
-      .force_unit_access = geometry.has_write_cache,
-      .may_unmap = action == Action::BlockErase};
-  order.media.check.type = context.unit.options.protection;
-  order.media.check.block_bytes = geometry.block_bytes;
+  order.erases = action == Action::BlockErase;
+  set_media(context.unit, order);
   context.sanitize = std::move(order);
   return {};
 }
@@ -80,6 +99,9 @@ Outcome<void> sanitize(CommandContext& context) {
 Outcome<void> LogicalUnit::check_sanitize(const CommandContext& context) const {
   constexpr std::uint8_t kSanitize = 0x48;
   const bool always = context.row.reservation == ReservationClass::Always;
+  if (sanitize_ != nullptr && sanitize_->order.exits && context.row.opcode == kSanitize) {
+    return end_with(Status::Busy);  // EXIT FAILURE MODE is not over yet
+  }
   switch (state_.sanitize) {
     case SanitizeState::None:
       return {};
@@ -101,21 +123,59 @@ Outcome<void> LogicalUnit::check_sanitize(const CommandContext& context) const {
 }
 
 void LogicalUnit::start_sanitize(Task& task, SanitizeOrder order, Work& work) {
-  state_.sanitize = SanitizeState::Running;
-  state_.sanitize_may_exit = order.may_exit;
-  state_.sanitize_progress = 0;
   sanitize_ = std::make_unique<Sanitize>();
   sanitize_->order = std::move(order);
   sanitize_->run.unit = shared_from_this();
+  sanitize_->waiter = &task;
+  if (sanitize_->order.exits) {
+    sanitize_->has_ended = true;
+    keep_sanitize({}, work);
+    return;
+  }
+  state_.sanitize = SanitizeState::Running;
+  state_.sanitize_may_exit = sanitize_->order.may_exit;
+  state_.sanitize_progress = 0;
+  keep_sanitize(image_of(sanitize_->order, false), work);
+}
+
+// What a loss of power is not to undo is durable before the first block changes; and before anybody
+// hears of the end, since what was written after that would be overwritten by another beginning.
+void LogicalUnit::keep_sanitize(std::vector<std::byte> image, Work& work) {
+  if (state_.options.sanitize_store == nullptr) {
+    go_on_with_sanitize(true, work);
+  } else {
+    work.sanitize_image = std::move(image);
+  }
+}
+
+void LogicalUnit::save_sanitize(std::vector<std::byte> image) {
+  state_.options.sanitize_store->save(std::move(image), [self = shared_from_this()](bool is_kept) {
+    Work work;
+    {
+      const std::scoped_lock hold(self->lock_);
+      self->go_on_with_sanitize(is_kept, work);
+    }
+    self->perform(work);
+  });
+}
+
+void LogicalUnit::go_on_with_sanitize(bool is_kept, Work& work) {
+  if (is_kept && !sanitize_->has_ended && !sanitize_->is_abandoned) {
+    begin_sanitize(work);
+  } else {
+    finish_sanitize(is_kept, work);
+  }
+}
+
+void LogicalUnit::begin_sanitize(Work& work) {
+  sanitize_->has_begun = true;
   begin_sanitize_pass();
   // After the commands that were there before it; of those that come, none needs blocks.
   if (ranges_.request(&sanitize_->run, sanitize_->order.media.range())) {
     work.media.push_back(&sanitize_->run);
   }
-  if (sanitize_->order.immediate) {
-    finish(task, work);
-  } else {
-    sanitize_->waiter = &task;
+  if (sanitize_->order.immediate && sanitize_->waiter != nullptr) {
+    finish(*std::exchange(sanitize_->waiter, nullptr), work);
   }
 }
 
@@ -129,7 +189,8 @@ void LogicalUnit::end_sanitize_pass(Work& work) {
   constexpr unsigned kWhole = 65536;
   SanitizeOrder& order = sanitize_->order;
   const std::optional<Failure> failure = sanitize_->run.media->failure();
-  if (!failure.has_value() && ++sanitize_->passes_done < order.passes) {
+  const bool is_cut_off = failure.has_value() || sanitize_->is_abandoned;
+  if (!is_cut_off && ++sanitize_->passes_done < order.passes) {
     state_.sanitize_progress =
         static_cast<std::uint16_t>(kWhole * sanitize_->passes_done / order.passes);
     if (order.inverts) {
@@ -139,24 +200,74 @@ void LogicalUnit::end_sanitize_pass(Work& work) {
     work.media.push_back(&sanitize_->run);
     return;
   }
+  sanitize_->has_ended = true;
+  sanitize_->has_failed = failure.has_value();
+  if (sanitize_->is_abandoned) {
+    finish_sanitize(true, work);
+  } else {
+    keep_sanitize(failure.has_value() ? image_of(order, true) : std::vector<std::byte>{}, work);
+  }
+}
+
+void LogicalUnit::finish_sanitize(bool is_kept, Work& work) {
   const std::unique_ptr<Sanitize> ended = std::move(sanitize_);
-  state_.sanitize = failure.has_value() ? SanitizeState::Failed : SanitizeState::None;
-  ranges_.release(&ended->run);
-  ranges_.grant([&work](Task* next) {
-    next->state = Task::State::Running;
-    work.media.push_back(next);
-  });
+  if (ended->has_begun) {
+    state_.sanitize = ended->has_failed || !is_kept ? SanitizeState::Failed : SanitizeState::None;
+    ranges_.release(&ended->run);
+    ranges_.grant([&work](Task* next) {
+      next->state = Task::State::Running;
+      work.media.push_back(next);
+    });
+  } else if (is_kept || !ended->order.exits) {
+    state_.sanitize = SanitizeState::None;  // no block has changed; or the failure is forgotten
+  }
   for (const PendingPtr& waiter : ended->run.waiters) {
     work.drop(waiter);
   }
-  if (ended->waiter != nullptr) {
-    if (failure.has_value()) {
-      ended->waiter->failure = Failure{
-          .sense = {.key = SenseKey::MediumError, .code = SenseCode::SanitizeCommandFailed}
-      };
-    }
-    finish(*ended->waiter, work);
+  if (ended->waiter == nullptr) {
+    return;
   }
+  if (ended->has_failed) {
+    ended->waiter->failure = Failure{
+        .sense = {.key = SenseKey::MediumError, .code = SenseCode::SanitizeCommandFailed}
+    };
+  } else if (!is_kept) {
+    ended->waiter->failure = Failure{
+        .sense = {.key = SenseKey::HardwareError, .code = SenseCode::InternalTargetFailure}
+    };
+  }
+  finish(*ended->waiter, work);
+}
+
+Result<void> LogicalUnit::restore_sanitize(ByteSpan image) {
+  const auto mark = SanitizeMark::parse(image);
+  if (!mark) {
+    return std::unexpected(mark.error());
+  }
+  const BlockGeometry geometry = state_.device->geometry();
+  const std::size_t wanted = mark->erases ? 0 : geometry.block_bytes;
+  if (geometry.read_only || mark->pattern.size() != wanted || mark->passes == 0) {
+    return fail(ErrorCode::Io, "what is kept of a SANITIZE is of another disk than this one");
+  }
+  Work work;
+  {
+    const std::scoped_lock hold(lock_);
+    state_.sanitize_may_exit = mark->may_exit;
+    state_.sanitize = mark->failed ? SanitizeState::Failed : SanitizeState::Running;
+    if (!mark->failed) {
+      sanitize_ = std::make_unique<Sanitize>();
+      sanitize_->run.unit = shared_from_this();
+      sanitize_->order = {.erases = mark->erases,
+                          .pattern = mark->pattern,
+                          .passes = mark->passes,
+                          .inverts = mark->inverts,
+                          .may_exit = mark->may_exit};
+      set_media(state_, sanitize_->order);
+      begin_sanitize(work);
+    }
+  }
+  perform(work);
+  return {};
 }
 
 // What RECEIVE COPY RESULTS tells of a copy that has ended.

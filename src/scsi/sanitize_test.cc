@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 #include <vector>
 
+#include "scsi/sanitize_mark.h"
 #include "scsi/testing/bench_target.h"
 
 namespace weft::scsi {
@@ -183,6 +186,162 @@ TEST(Sanitize, WriteProtectionAndReservationsForbidIt) {
   Bench only_read({.read_only = true});
   EXPECT_EQ(only_read.run(only_read.open(1), sanitize(kBlockErase)).sense(),
             testing::sense(SenseKey::DataProtect, SenseCode::WriteProtected));
+}
+
+/// Keeps what it is given, at once or when told.
+class Store final : public SanitizeStore {
+ public:
+  void save(Bytes content, std::function<void(bool)> done) override {
+    ++saves;
+    if (holds) {
+      waiting = [this, content = std::move(content), done = std::move(done)] {
+        image = content;
+        done(true);
+      };
+      return;
+    }
+    if (!fails) {
+      image = std::move(content);
+    }
+    done(!fails);
+  }
+  bool release() {
+    const auto due = std::exchange(waiting, {});
+    if (due) {
+      due();
+    }
+    return static_cast<bool>(due);
+  }
+
+  Bytes image;
+  std::function<void()> waiting;
+  bool holds{};
+  bool fails{};
+  unsigned saves{};
+};
+
+[[nodiscard]] testing::BenchOptions kept_by(Store& store) {
+  testing::BenchOptions options;
+  options.unit.sanitize_store = &store;
+  return options;
+}
+
+[[nodiscard]] std::size_t written(Bench& bench) {
+  return bench.device.submitted[BlockOperation::Write] +
+         bench.device.submitted[BlockOperation::WriteZeroes];
+}
+
+// SBC-3 §4.11.2: a loss of power at any time ends in a disk that is sanitized, and in none that
+// loses what was written after that.
+TEST(SanitizeStore, KnowsOfItBeforeABlockChangesAndForgetsItBeforeItIsOver) {
+  Store store;
+  Bench bench{kept_by(store)};
+  const NexusId nexus = bench.open(1);
+  store.holds = true;
+  Exchange& erase = bench.start(nexus, sanitize(kBlockErase));
+  EXPECT_EQ(written(bench), 0U);
+  EXPECT_EQ(bench.run(nexus, kReady).sense(), kInProgress);
+  ASSERT_TRUE(store.release());
+  EXPECT_FALSE(store.image.empty());
+  EXPECT_NE(written(bench), 0U);
+  EXPECT_FALSE(erase.answer.ended) << "it is not forgotten yet";
+  EXPECT_EQ(bench.run(nexus, kReady).sense(), kInProgress);
+  ASSERT_TRUE(store.release());
+  EXPECT_TRUE(store.image.empty());
+  EXPECT_TRUE(erase.answer.good());
+  EXPECT_TRUE(bench.run(nexus, kReady).good());
+}
+
+TEST(SanitizeStore, HasAnotherUnitOfTheDiskTakeItUpAgain) {
+  for (const unsigned passes : {1U, 2U, 3U}) {
+    Store store;
+    Bytes kept;
+    {
+      Bench bench{kept_by(store)};
+      const NexusId nexus = bench.open(1);
+      bench.device.holds = true;
+      const Bytes list = overwrite_list(0x80 | passes, Bytes(512, std::byte{0xA5}));
+      bench.start(nexus, sanitize(kOverwrite | kImmediate | kMayExit, list.size()), list);
+      bench.device.release();
+      bool gone = false;
+      ASSERT_TRUE(bench.target.remove_unit(Lun{0}, [&gone] { gone = true; }));
+      while (bench.device.release()) {
+      }
+      EXPECT_TRUE(gone);
+      kept = store.image;
+      EXPECT_FALSE(kept.empty()) << "a unit that goes has not ended it";
+    }
+    Bench bench{kept_by(store)};
+    const NexusId nexus = bench.open(1);
+    ASSERT_TRUE(bench.run(nexus, cdb10(0x2A, 2047, 1), pattern(512, 7)).good());
+    bench.device.holds = true;
+    ASSERT_TRUE(bench.unit->restore_sanitize(kept));
+    EXPECT_EQ(bench.run(nexus, kReady).sense(), kInProgress);
+    while (bench.device.release()) {
+    }
+    bench.device.holds = false;
+    EXPECT_TRUE(bench.run(nexus, kReady).good());
+    EXPECT_TRUE(store.image.empty());
+    EXPECT_EQ(block(bench, nexus, 2047),
+              Bytes(512, passes == 2 ? std::byte{0x5A} : std::byte{0xA5}));
+  }
+}
+
+TEST(SanitizeStore, KeepsAFailureUntilItIsLeft) {  // SBC-3 §4.11.3
+  Store store;
+  {
+    Bench bench{kept_by(store)};
+    bench.device.bad_blocks[100] = BlockStatus::WriteError;
+    EXPECT_EQ(bench.run(bench.open(1), sanitize(kBlockErase | kMayExit)).sense(), kFailed);
+  }
+  Bench bench{kept_by(store)};
+  const NexusId nexus = bench.open(1);
+  ASSERT_TRUE(bench.unit->restore_sanitize(store.image));
+  EXPECT_EQ(written(bench), 0U) << "it is not begun again";
+  EXPECT_EQ(bench.run(nexus, kReady).sense(), kFailed);
+  store.holds = true;
+  Exchange& leave = bench.start(nexus, sanitize(kExitFailureMode));
+  EXPECT_FALSE(leave.answer.ended);
+  EXPECT_EQ(bench.run(nexus, sanitize(kBlockErase)).status(), Status::Busy);
+  ASSERT_TRUE(store.release());
+  EXPECT_TRUE(leave.answer.good());
+  EXPECT_TRUE(store.image.empty());
+  EXPECT_TRUE(bench.run(nexus, kReady).good());
+}
+
+TEST(SanitizeStore, ThatCannotKeepItHasItNotBegun) {
+  Store store;
+  store.fails = true;
+  Bench bench{kept_by(store)};
+  const NexusId nexus = bench.open(1);
+  for (const unsigned flags : {kBlockErase, kBlockErase | kImmediate}) {
+    EXPECT_EQ(bench.run(nexus, sanitize(flags)).sense(),
+              testing::sense(SenseKey::HardwareError, SenseCode::InternalTargetFailure));
+    EXPECT_EQ(written(bench), 0U);
+    EXPECT_TRUE(bench.run(nexus, kReady).good());
+  }
+}
+
+TEST(SanitizeStore, WhatItKeepsIsReadAgainOrRefused) {
+  const SanitizeMark mark{.inverts = true, .may_exit = true, .passes = 7, .pattern = Bytes(512)};
+  EXPECT_EQ(SanitizeMark::parse(mark.image()), mark);
+  const SanitizeMark failed{.failed = true, .erases = true};
+  EXPECT_EQ(SanitizeMark::parse(failed.image()), failed);
+  Bench bench;
+  const Bytes image = mark.image();
+  for (std::size_t i = 0; i < image.size(); ++i) {
+    if (i == 6 || i == 7) {
+      continue;  // zero, and not read
+    }
+    Bytes damaged = image;
+    damaged[i] ^= std::byte{0x40};
+    EXPECT_FALSE(bench.unit->restore_sanitize(damaged)) << i;
+    EXPECT_FALSE(bench.unit->restore_sanitize(ByteSpan{image}.first(i))) << i;
+  }
+  SanitizeMark of_larger_blocks = mark;
+  of_larger_blocks.pattern.resize(4'096);
+  EXPECT_FALSE(bench.unit->restore_sanitize(of_larger_blocks.image()));
+  EXPECT_TRUE(bench.run(bench.open(1), kReady).good());
 }
 
 TEST(Sanitize, AUnitThatGoesEndsIt) {

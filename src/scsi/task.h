@@ -46,12 +46,17 @@ struct LogicalUnit::Sanitize {
   Task run;        // its passes over the medium, in no task set
   Task* waiter{};  // the command, if its status waits and it is not aborted
   unsigned passes_done{};
+  bool has_begun{};   // its passes have; before, and when they are over, it is in the store's hands
+  bool has_ended{};   // they are over
+  bool has_failed{};  // and not well
+  bool is_abandoned{};  // the unit goes: what is kept of it stays, for who opens the disk again
 };
 
 struct LogicalUnit::Work {
   std::vector<Task*> media;      // to be advanced
   std::vector<Task*> completed;  // to be reported, then freed
   std::vector<Save> saves;
+  std::optional<std::vector<std::byte>> sanitize_image;  // to be kept
   std::vector<PendingPtr> notifications;
 
   void drop(const PendingPtr& pending) {

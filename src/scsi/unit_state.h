@@ -33,6 +33,15 @@ class ReservationStore {
                     std::function<void(bool)> done) = 0;
 };
 
+/// Keeps over a restart that a SANITIZE is to go on, or has failed (SBC-3 §4.11.2). Any thread.
+class SanitizeStore {
+ public:
+  virtual ~SanitizeStore() = default;
+  /// Makes `image` durable in place of what was kept, or, if it is empty, that nothing is; then
+  /// calls `done(true)`, from inside or later, on any thread. One at a time.
+  virtual void save(std::vector<std::byte> image, std::function<void(bool)> done) = 0;
+};
+
 struct UnitOptions {
   Lun lun{};
   std::string vendor{"WEFT"};
@@ -46,6 +55,7 @@ struct UnitOptions {
   std::size_t max_tasks{512};           ///< beyond: BUSY or TASK SET FULL
   std::size_t max_tasks_of_nexus{256};  ///< beyond: TASK SET FULL
   ReservationStore* store{};            ///< none: APTPL is refused
+  SanitizeStore* sanitize_store{};      ///< none: a SANITIZE ends with its unit
 };
 
 /// A port of the target, as units report it.
@@ -66,6 +76,8 @@ struct CopyResult {
 
 /// What a SANITIZE asks for.
 struct SanitizeOrder {
+  bool exits{};   ///< EXIT FAILURE MODE: nothing else
+  bool erases{};  ///< BLOCK ERASE
   MediaCommand media{};
   std::vector<std::byte> pattern{};  ///< OVERWRITE: a block
   unsigned passes{1};
