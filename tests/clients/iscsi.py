@@ -288,6 +288,37 @@ class Protection(unittest.TestCase):
         self.assertGreater(judged, 20)
 
 
+class Sanitize(unittest.TestCase):
+    MIB, SECONDS = 32, 60            # policy
+    IN_PROGRESS = (2, 0x041B)        # sense key and additional sense code
+    READ_FIRST = bytes([0x28, 0, 0, 0, 0, 0, 0, 0, 1, 0])
+
+    def test_it_goes_on_after_a_restart(self):
+        """SBC-3 §4.11.2: a target that is killed in it takes it up again, and lets nobody read before it is over; one that ends does, too."""
+        with tempfile.TemporaryDirectory() as folder:
+            disk, kept = pathlib.Path(folder) / "disk.img", pathlib.Path(folder) / "disk.img.sanitize"
+            for ending in (signal.SIGKILL, signal.SIGTERM):
+                disk.write_bytes(os.urandom(1 << 20) * self.MIB)
+                with Target("--lun", str(disk)) as target, plain_iscsi.Connection(target.ports[0], NAME).login() as plain:
+                    plain.command(bytes(6))  # the unit attention of a new nexus
+                    status, sense, _ = plain.command(bytes([0x48, 0x81, 0, 0, 0, 0, 0, 0, 5, 0]), bytes([31, 0, 0, 1, 0x77]))  # OVERWRITE, IMMED, 31 times
+                    self.assertEqual(status, 0, sense)
+                    self.assertEqual(plain.command(bytes(6))[:2], (2, self.IN_PROGRESS))
+                    target.child.send_signal(ending)
+                    target.child.wait(READY_SECONDS)
+                self.assertTrue(kept.exists())
+                with Target("--lun", str(disk)) as target, plain_iscsi.Connection(target.ports[0], NAME).login() as plain:
+                    plain.command(bytes(6))
+                    self.assertEqual(plain.command(self.READ_FIRST, expected=512)[:2], (2, self.IN_PROGRESS))
+                    deadline = time.monotonic() + self.SECONDS
+                    while plain.command(bytes(6))[0] != 0:
+                        self.assertLess(time.monotonic(), deadline)
+                        time.sleep(0.05)
+                    self.assertFalse(kept.exists())
+                    self.assertEqual(plain.command(self.READ_FIRST, expected=512), (0, None, b"\x77" * 512))
+                self.assertEqual(disk.read_bytes(), b"\x77" * (self.MIB << 20))
+
+
 class Hostile(unittest.TestCase):
     """Peers that want no good."""
 

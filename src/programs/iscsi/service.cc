@@ -38,7 +38,32 @@ constexpr int kShutdownTicks = 8;                      // policy: for what is st
 
 Service::Service() : signals_(loop_, SIGTERM, SIGINT, SIGHUP), tick_(loop_) {}
 
-Service::~Service() = default;
+// A SANITIZE goes on at the next start, and not now to its end.
+Service::~Service() {
+  for (const auto& [name, node] : nodes_) {
+    abandon(*node);
+  }
+}
+
+void Service::abandon(Node& node) {
+  for (const UnitConfiguration& unit : node.configuration.units) {
+    static_cast<void>(node.scsi->remove_unit(scsi::Lun{unit.lun}, [] {}));  // unless it has gone
+  }
+}
+
+Result<void> Service::take_up_sanitize(Node& node) {
+  for (std::size_t i = 0; i < node.sanitize_files.size(); ++i) {
+    const SanitizeFile* const file = node.sanitize_files[i].get();
+    const auto unit = node.scsi->unit(scsi::Lun{node.configuration.units[i].lun});
+    if (file == nullptr || unit == nullptr) {
+      continue;
+    }
+    if (auto restored = file->restore(*unit); !restored) {
+      return restored;
+    }
+  }
+  return {};
+}
 
 void Service::wake() {
   asio::post(loop_, [this] {
@@ -85,6 +110,8 @@ Result<std::unique_ptr<Service::Node>> Service::create_node(const TargetConfigur
                               .protection = unit.protection,
                               .max_transfer_bytes = kMaxTransferBytes};
     options.serial = fmt::format("{:016x}", options.naa);
+    node->sanitize_files.push_back(SanitizeFile::of_disk(unit.path));
+    options.sanitize_store = node->sanitize_files.back().get();
     if (auto added = node->scsi->add_unit(options, *device); !added) {
       return std::unexpected(added.error());
     }
@@ -123,8 +150,19 @@ Result<void> Service::add(const TargetConfiguration& target) {
   if (auto added = server_->add_node(*options); !added) {
     return added;
   }
-  nodes_.emplace(target.name, *std::move(node));
+  const auto added = nodes_.emplace(target.name, *std::move(node)).first;
+  if (auto taken = take_up_sanitize(*added->second); !taken) {
+    remove(added);
+    return taken;
+  }
   return {};
+}
+
+Service::Nodes::iterator Service::remove(Nodes::iterator node) {
+  static_cast<void>(server_->remove_node(node->first, os::now()));  // it is there
+  abandon(*node->second);
+  removed_.push_back(std::move(node->second));
+  return nodes_.erase(node);
 }
 
 Result<void> Service::listen(const std::vector<std::string>& portals) {
@@ -225,7 +263,6 @@ void Service::reload() {
     say(configuration.error());
     return;
   }
-  const Instant now = os::now();
   std::map<std::string, TargetConfiguration> wanted;
   for (const TargetConfiguration& target : configuration->targets) {
     wanted[target.name] = target;
@@ -233,9 +270,7 @@ void Service::reload() {
   for (auto node = nodes_.begin(); node != nodes_.end();) {
     const auto stays = wanted.find(node->first);
     if (stays == wanted.end() || stays->second.units != node->second->configuration.units) {
-      static_cast<void>(server_->remove_node(node->first, now));  // it is there
-      removed_.push_back(std::move(node->second));
-      node = nodes_.erase(node);
+      node = remove(node);
       continue;
     }
     node->second->configuration = stays->second;

@@ -17,6 +17,7 @@
 #include "programs/iscsi/file_device.h"
 #include "programs/iscsi/libcrypto_chap.h"
 #include "programs/iscsi/portal.h"
+#include "programs/iscsi/sanitize_file.h"
 #include "programs/iscsi/transport.h"
 #include "scsi/target.h"
 
@@ -46,8 +47,11 @@ class Service final : public weft::iscsi::ServerEnvironment {
   struct Node {
     TargetConfiguration configuration;
     std::vector<std::unique_ptr<scsi::BlockDevice>> devices;
+    std::vector<std::unique_ptr<SanitizeFile>> sanitize_files;  // of units; null: the unit has none
     std::unique_ptr<scsi::Target> scsi;
   };
+
+  using Nodes = std::map<std::string, std::unique_ptr<Node>>;
 
   Service();
   void wake() override;
@@ -55,6 +59,10 @@ class Service final : public weft::iscsi::ServerEnvironment {
   [[nodiscard]] Result<std::unique_ptr<Node>> create_node(const TargetConfiguration& target);
   [[nodiscard]] Result<weft::iscsi::NodeOptions> options_of(const Node& node) const;
   [[nodiscard]] Result<void> add(const TargetConfiguration& target);
+  Nodes::iterator remove(Nodes::iterator node);
+  /// Ends what its units do, but for what a SANITIZE has kept.
+  static void abandon(Node& node);
+  [[nodiscard]] static Result<void> take_up_sanitize(Node& node);
   [[nodiscard]] Result<void> listen(const std::vector<std::string>& portals);
   void await_signal();
   void await_tick();
@@ -66,9 +74,9 @@ class Service final : public weft::iscsi::ServerEnvironment {
   asio::signal_set signals_;
   asio::steady_timer tick_;
   LibcryptoChap chap_;
-  WorkerPool workers_{kWorkers};
-  std::map<std::string, std::unique_ptr<Node>> nodes_;
+  Nodes nodes_;
   std::vector<std::unique_ptr<Node>> removed_;  // their last commands may not have ended
+  WorkerPool workers_{kWorkers};                // which ends what it has of their disks first
   std::unique_ptr<weft::iscsi::TargetServer> server_;
   std::unique_ptr<Connections> connections_;
   std::vector<std::unique_ptr<Portal>> portals_;
