@@ -166,7 +166,7 @@ class Placement(unittest.TestCase):
         fabric = self.fabric()
         server, client = self.start_pair(fabric, "ib_write_bw", "-D", "60", "-s", str(1 << 20))
         self.wait_for_way(fabric, PLACED)
-        pid = {qp["pid"] for qp in self.qps(fabric)}.pop()
+        pid = self.pid_of_client(fabric)
         os.kill(pid, signal.SIGSTOP)
         try:
             os.killpg(server.pid, signal.SIGTERM)
