@@ -32,6 +32,16 @@ Result<void> seal(const UniqueFd& file, int seals) {
   return {};
 }
 
+Result<UniqueFd> create_sealed(const char* name, std::size_t size, int seals) {
+  auto file = create(name, size);
+  if (file) {
+    if (auto sealed = seal(*file, seals); !sealed) {
+      return std::unexpected(sealed.error());
+    }
+  }
+  return file;
+}
+
 /// What is known of a file that is sealed as it must be.
 Result<struct stat> checked(const UniqueFd& file, int needed_seals, std::size_t least,
                             std::size_t most) {
@@ -104,13 +114,15 @@ Mapping::~Mapping() {
 }
 
 Result<UniqueFd> create_shared_memory(const char* name, std::size_t size) {
-  auto file = create(name, size);
-  if (file) {
-    if (auto sealed = seal(*file, kSizeSeals); !sealed) {
-      return std::unexpected(sealed.error());
-    }
-  }
-  return file;
+  return create_sealed(name, size, kSizeSeals);
+}
+
+Result<UniqueFd> create_sealable_memory(const char* name, std::size_t size) {
+  return create_sealed(name, size, kSizeSeals & ~F_SEAL_SEAL);
+}
+
+Result<void> forbid_new_writers(const UniqueFd& file) {
+  return seal(file, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
 }
 
 Result<UniqueFd> publish_memory(const char* name, ByteSpan contents) {

@@ -36,6 +36,13 @@ class Mapping {
 /// /proc/<pid>/maps.
 [[nodiscard]] Result<UniqueFd> create_shared_memory(const char* name, std::size_t size);
 
+/// The same, which forbid_new_writers() may seal further.
+[[nodiscard]] Result<UniqueFd> create_sealable_memory(const char* name, std::size_t size);
+
+/// From now on nobody writes the file, or maps it to be written; who has it mapped so keeps that.
+/// Nor can anybody seal it further.
+[[nodiscard]] Result<void> forbid_new_writers(const UniqueFd& file);
+
 /// A new anonymous file holding `contents`, sealed against every change.
 [[nodiscard]] Result<UniqueFd> publish_memory(const char* name, ByteSpan contents);
 

@@ -39,6 +39,24 @@ TEST(SharedMemory, RefusesWhatIsNotSealedOrHasTheWrongSize) {
   EXPECT_FALSE(map_published(*file, kBytes)) << "others could still write it";
 }
 
+TEST(SharedMemory, KeepsItsWritersAndTakesNoOthers) {
+  const auto file = create_sealable_memory("test", kBytes);
+  ASSERT_TRUE(file);
+  EXPECT_NE(ftruncate(file->get(), 0), 0);
+  const auto writer = map_shared(*file, Protection::ReadWrite, kBytes, kBytes);
+  ASSERT_TRUE(writer);
+  ASSERT_TRUE(forbid_new_writers(*file));
+  const std::byte nine{9};
+  EXPECT_LT(pwrite(file->get(), &nine, 1, 0), 0);
+  EXPECT_EQ(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0), MAP_FAILED);
+  const auto reader = map_shared(*file, Protection::ReadOnly, kBytes, kBytes);
+  ASSERT_TRUE(reader);
+  EXPECT_NE(mprotect(reader->bytes().data(), kBytes, PROT_READ | PROT_WRITE), 0);
+  writer->bytes()[77] = nine;
+  EXPECT_EQ(reader->bytes()[77], nine);
+  EXPECT_FALSE(forbid_new_writers(*file)) << "its seals are final";
+}
+
 TEST(PublishedMemory, CannotBeWrittenByAnybody) {
   const std::array<std::byte, 4> contents{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
   const auto file = publish_memory("test", contents);
