@@ -6,10 +6,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
+#include <optional>
 
 #include "base/time.h"
 #include "node/host_services.h"
 #include "node/netlink_sockets.h"
+#include "sa/published_paths.h"
 
 namespace weft::node {
 
@@ -24,10 +28,16 @@ class LocalServices final : public NetlinkService {
   int receive(const NetlinkSender& sender, std::uint16_t operation,
               const wire::netlink::Message& message) override;
 
+  /// The kernel's side of the host looks there before it asks; none: no more. The memory must
+  /// outlive that.
+  void publish(fabric::NodeIndex host, std::optional<sa::PublishedPaths> paths);
+
  private:
   NetlinkSockets& sockets_;
   HostServicesTable& hosts_;
   std::function<Instant()> now_;
+  using Published = std::map<fabric::NodeIndex, sa::PublishedPaths>;
+  std::shared_ptr<Published> published_{std::make_shared<Published>()};  // with the hosts' links
 };
 
 }  // namespace weft::node

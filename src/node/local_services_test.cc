@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "node/fabric.h"
 #include "node/host_services.h"
 #include "node/testing/settle.h"
+#include "sa/published_paths.h"
 #include "wire/local_service/messages.h"
 
 namespace weft::node {
@@ -119,6 +122,32 @@ TEST_F(LocalServicesTest, AskSaWithoutAResolverOrAfterItsTime) {  // part of T-N
   run_for(Duration::milliseconds(30));
   ASSERT_EQ(ended.size(), 1U);
   EXPECT_EQ(ended[0].value().dlid, by_sa);
+}
+
+TEST_F(LocalServicesTest, LookWhereAResolverShowsItsPathsFirst) {  // R-NL-1, R-NL-8
+  std::vector<std::uint64_t> words(sa::PublishedLayout::kBytes / sizeof(std::uint64_t) + 1);
+  const MutableByteSpan memory =
+      std::as_writable_bytes(std::span{words}).first(sa::PublishedLayout::kBytes);
+  sa::set_live(memory, true);
+  sa::PathPublisher publisher{memory};
+  const auto here = open_resolver("h1");
+  services.publish(node("h1"), sa::PublishedPaths{memory});
+  begin_query();
+  EXPECT_NE(sockets.front(here), nullptr) << "it shows none yet";
+  sockets.pop(here);
+  run_for(Duration::seconds(3));
+  const PathRecord path{
+      .dgid = gid("h2"), .sgid = gid("h1"), .dlid = kLidOfResolver, .reversible = true};
+  publisher.put({.sgid = gid("h1"), .dgid = gid("h2")}, path, now + Duration::seconds(1));
+  begin_query();
+  run_for(Duration::milliseconds(1));
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].value(), path);
+  EXPECT_EQ(sockets.front(here), nullptr);
+  EXPECT_EQ(host("h1").local_service()->counters().published, 1U);
+  services.publish(node("h1"), std::nullopt);
+  begin_query();
+  EXPECT_NE(sockets.front(here), nullptr) << "whose resolver is gone asks again";
 }
 
 TEST_F(LocalServicesTest, WhoIsNotPrivilegedIsNeitherAskedNorHeard) {  // R-NL-7

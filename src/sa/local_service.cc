@@ -107,6 +107,32 @@ std::vector<std::byte> LocalService::request_of(Sequence sequence, const NamedPo
   return datagram;
 }
 
+/// As request_of() asks for it: resolvers keep paths by that.
+std::optional<PathRecord> LocalService::known(const PathRecord& wanted, std::uint64_t mask,
+                                              Instant now) {
+  if (!has(mask, kComponent<PathRecord, "DGID">) || !has(mask, kComponent<PathRecord, "SGID">)) {
+    return std::nullopt;
+  }
+  PathQuery asked{.sgid = wanted.sgid,
+                  .dgid = wanted.dgid,
+                  .is_reversible = use_of(wanted, mask) == local::PathUse::Gmp};
+  if (has(mask, kServiceId)) {
+    asked.service_id = wanted.service_id();
+  }
+  if (has(mask, kComponent<PathRecord, "TClass">)) {
+    asked.tclass = wanted.tclass;
+  }
+  if (has(mask, kComponent<PathRecord, "P_Key">)) {
+    asked.pkey = wanted.pkey;
+  }
+  if (has(mask, kComponent<PathRecord, "QoSClass">)) {
+    asked.qos_class = wanted.qos_class;
+  }
+  auto path = link_.published(asked, now);
+  counters_.published += path ? 1 : 0;
+  return path;
+}
+
 /// Nobody waits for a request that nobody took.
 std::optional<PathSource::QuestionId> LocalService::send(Sequence sequence, ByteSpan datagram,
                                                          Question question) {

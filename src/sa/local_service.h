@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/ip_address.h"
 #include "base/time.h"
+#include "sa/path_cache.h"
 #include "sa/path_source.h"
 #include "wire/local_service/data_message.h"
 #include "wire/local_service/messages.h"
@@ -35,6 +36,11 @@ class LocalServiceLink {
   [[nodiscard]] virtual bool has_listeners() const = 0;
   /// To that group. False: nobody took it.
   virtual bool multicast(ByteSpan datagram) = 0;
+  /// The path that a resolver of the host has published (PublishedPaths); none: ask.
+  [[nodiscard]] virtual std::optional<wire::PathRecord> published(const PathQuery& /*asked*/,
+                                                                  Instant /*now*/) const {
+    return std::nullopt;
+  }
 };
 
 struct LocalServiceOptions {
@@ -51,9 +57,10 @@ struct LocalServiceOptions {
 /// Statistics since construction; counters never decrease.
 struct LocalServiceCounters {
   std::uint64_t asked{};
-  std::uint64_t answered{};  ///< with what was asked for
-  std::uint64_t no_data{};   ///< the resolver said that it has none
-  std::uint64_t unusable{};  ///< an answer that is none: malformed, or not what was asked for
+  std::uint64_t published{};  ///< paths that a resolver had published, so that nobody was asked
+  std::uint64_t answered{};   ///< with what was asked for
+  std::uint64_t no_data{};    ///< the resolver said that it has none
+  std::uint64_t unusable{};   ///< an answer that is none: malformed, or not what was asked for
   std::uint64_t timed_out{};
   std::uint64_t strangers{};  ///< messages of who may not send them, or to questions nobody asked
 };
@@ -66,6 +73,8 @@ class LocalService final : public PathSource {
   explicit LocalService(LocalServiceLink& link, const LocalServiceOptions& options = {},
                         std::function<void()> on_due = {});
 
+  [[nodiscard]] std::optional<wire::PathRecord> known(const wire::PathRecord& wanted,
+                                                      std::uint64_t mask, Instant now) override;
   [[nodiscard]] std::optional<QuestionId> ask(const NamedPort& port, const wire::PathRecord& wanted,
                                               std::uint64_t mask, Done done, Instant now) override;
   void cancel(QuestionId question) override;

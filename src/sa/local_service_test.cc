@@ -42,8 +42,15 @@ class ScriptedLink final : public LocalServiceLink {
     return takes;
   }
 
+  std::optional<PathRecord> published(const PathQuery& wanted, Instant) const override {
+    looked_for.push_back(wanted);
+    return shown;
+  }
+
   bool is_there{true};
   bool takes{true};
+  std::optional<PathRecord> shown;
+  mutable std::vector<PathQuery> looked_for;
   std::vector<std::vector<std::byte>> asked;
 };
 
@@ -160,6 +167,56 @@ TEST_F(LocalServiceTest, IsAskedFirstAndSaIsNot) {  // R-SA-8, R-NL-1, R-NL-6
   EXPECT_EQ(client.counters().local, 1U);
   EXPECT_EQ(service.counters().answered, 1U);
   EXPECT_EQ(service.questions(), 0U);
+}
+
+TEST_F(LocalServiceTest, TakesAPublishedPathWithoutAsking) {  // R-NL-1, R-NL-8
+  link.shown = path_of_resolver();
+  link.is_there = false;  // a table needs no listener
+  int others = 0;
+  resolve();
+  const auto asked = client.resolve_path(
+      {.sgid = kOwn, .dgid = kOther}, {}, [&](QueryId, const auto&, Instant) { ++others; },
+      network.now);
+  ASSERT_TRUE(asked.has_value());
+  EXPECT_TRUE(ended.empty()) << "handlers are called from handle_timeout() alone";
+  run_for(Duration::milliseconds(3));
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(others, 1);
+  EXPECT_EQ(ended[0].path.value().dlid, kLidOfResolver);
+  EXPECT_TRUE(link.asked.empty());
+  EXPECT_EQ(server.requests, 0);
+  EXPECT_EQ(link.looked_for.size(), 1U) << "who waits for the same path looks with it";
+  EXPECT_EQ(client.counters().local, 1U);
+  EXPECT_EQ(service.counters().published, 1U);
+  EXPECT_EQ(client.queries(), 0U);
+  client.clear_paths();
+  resolve({.asks_source = false});
+  run_for(Duration::milliseconds(3));
+  EXPECT_EQ(ended.back().path.value().dlid, kLidOfSa);
+  EXPECT_EQ(link.looked_for.size(), 1U);
+}
+
+TEST_F(LocalServiceTest, AsksForWhatIsNotPublished) {  // R-NL-1
+  resolve();
+  EXPECT_EQ(link.looked_for.size(), 1U);
+  ASSERT_EQ(link.asked.size(), 1U);
+  EXPECT_EQ(say(answer(last_sequence())), 0);
+  run_for(Duration::milliseconds(2));
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].path.value().dlid, kLidOfResolver);
+  EXPECT_EQ(service.counters().published, 0U);
+}
+
+TEST_F(LocalServiceTest, LooksForEveryComponentThatIsAskedFor) {  // R-NL-6
+  const PathQuery wanted{.sgid = kOwn,
+                         .dgid = kOther,
+                         .pkey = PKey{0x8123},
+                         .service_id = 0x0102030405060708,
+                         .tclass = 9,
+                         .qos_class = 0x123,
+                         .is_reversible = false};
+  ASSERT_TRUE(client.resolve_path(wanted, {}, [](QueryId, const auto&, Instant) {}, network.now));
+  EXPECT_EQ(link.looked_for.back(), wanted);
 }
 
 TEST_F(LocalServiceTest, NamesEveryComponentThatIsAskedFor) {  // R-NL-6

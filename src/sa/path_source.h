@@ -29,6 +29,12 @@ class PathSource {
   PathSource(const PathSource&) = delete;
   PathSource& operator=(const PathSource&) = delete;
 
+  /// What is known without asking anybody; none: ask(). The ends are those that were asked for.
+  [[nodiscard]] virtual std::optional<wire::PathRecord> known(const wire::PathRecord& /*wanted*/,
+                                                              std::uint64_t /*mask*/,
+                                                              Instant /*now*/) {
+    return std::nullopt;
+  }
   /// Asks for what `mask` selects of `wanted`. None: nobody is there to be asked, and `done` is not
   /// called. The time until `done` is bounded.
   [[nodiscard]] virtual std::optional<QuestionId> ask(const NamedPort& port,

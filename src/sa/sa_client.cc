@@ -122,7 +122,8 @@ Result<QueryId> SaClient::start(Request request, const QueryOptions& options, Ra
               .question = {},
               .asks_for = {},
               .handler = std::move(handler)};
-  if (!ask_source(id, query, now)) {
+  const auto known = known_to_source(query, now);
+  if (!known && !ask_source(id, query, now)) {
     if (auto asked = send_query(id, query, now); !asked) {
       return std::unexpected(asked.error());
     }
@@ -130,6 +131,9 @@ Result<QueryId> SaClient::start(Request request, const QueryOptions& options, Ra
   }
   ++counters_.queries;
   queries_.emplace(id, std::move(query));
+  if (known) {
+    take_from_source(id, known, now);
+  }
   return id;
 }
 

@@ -322,6 +322,8 @@ class SaClient final : private mad::MadHandler {
   void leave_path_query(QueryId id, const PathQuery& path_query, Instant now);
 
   // sa_client_source.cc
+  [[nodiscard]] bool is_for_source(const Query& query) const;
+  [[nodiscard]] std::optional<wire::PathRecord> known_to_source(const Query& query, Instant now);
   [[nodiscard]] bool ask_source(QueryId id, Query& query, Instant now);
   void take_from_source(QueryId id, const std::optional<wire::PathRecord>& path, Instant now);
   void end_question(QueryId id, QueryError error);

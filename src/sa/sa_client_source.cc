@@ -24,10 +24,22 @@ void SaClient::set_path_source(PathSource* source, NamedPort name) {
 }
 
 /// Only for one path: tables are SA's.
+bool SaClient::is_for_source(const Query& query) const {
+  return path_source_ != nullptr && query.options.asks_source &&
+         query.request.method == wire::MadMethod::Get &&
+         query.request.attribute == wire::SaAttribute::PathRecord;
+}
+
+std::optional<wire::PathRecord> SaClient::known_to_source(const Query& query, Instant now) {
+  if (!is_for_source(query)) {
+    return std::nullopt;
+  }
+  const auto wanted = wire::parse<wire::PathRecord>(query.request.record);
+  return path_source_->known(wanted.value(), query.request.mask, now);
+}
+
 bool SaClient::ask_source(QueryId id, Query& query, Instant now) {
-  if (path_source_ == nullptr || !query.options.asks_source ||
-      query.request.method != wire::MadMethod::Get ||
-      query.request.attribute != wire::SaAttribute::PathRecord) {
+  if (!is_for_source(query)) {
     return false;
   }
   const auto wanted = wire::parse<wire::PathRecord>(query.request.record);
