@@ -324,6 +324,7 @@ void Daemon::Impl::handle_end(Client& client) {
   close_rdma_cm(client);
   leave_host_makers(client);
   drop_addresses(client);
+  drop_published_paths(client);
   std::erase_if(clients_, [&](const auto& known) { return known.get() == &client; });
 }
 

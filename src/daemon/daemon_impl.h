@@ -51,6 +51,13 @@ struct CarriedPort {
   fabric::PortIndex port;
 };
 
+/// The resolver of a host, and where it shows its paths.
+struct Publisher {
+  fabric::NodeIndex host;
+  SharedFd file;
+  os::Mapping memory;
+};
+
 /// The daemon's state and message handlers. One thread: everything runs on its event loop.
 class Daemon::Impl {
  public:
@@ -196,6 +203,14 @@ class Daemon::Impl {
   [[nodiscard]] Result<void> take_addresses(Client& client, const uabi::CarryAddresses& request);
   void drop_addresses(Client& client);
 
+  // --- paths that resolvers show (daemon_published_paths.cc)
+  void publish_paths(Client& client, const uabi::PublishPaths& request, os::UniqueFd file);
+  [[nodiscard]] Result<void> take_published_paths(Client& client, const uabi::PublishPaths& request,
+                                                  os::UniqueFd file);
+  [[nodiscard]] const Publisher* publisher_on(fabric::NodeIndex host) const;
+  void ask_published_paths(Client& client, const uabi::AskPublishedPaths& request);
+  void drop_published_paths(Client& client);
+
   // --- commands (daemon_commands.cc)
   void query(Client& client, const uabi::Query& request);
   void query_functions(Client& client);
@@ -276,6 +291,7 @@ class Daemon::Impl {
   std::map<Client*, std::unique_ptr<asio::steady_timer>> not_live_;
   std::uint32_t next_capture_{1};
   std::map<Client*, CarriedPort> carriers_;  // of addresses
+  std::map<Client*, Publisher> publishers_;  // of paths
   std::string fabric_id_;
   std::uint32_t last_hub_port_{};
   HostMakers host_makers_;

@@ -5,7 +5,19 @@
 
 namespace weft::resolver {
 
+void PathTable::show(std::optional<sa::PathPublisher> shown) {
+  shown_ = shown;
+  for (const auto& [asked, entry] : entries_) {
+    if (shown_ && entry.path) {
+      shown_->put(asked, *entry.path, entry.until);
+    }
+  }
+}
+
 void PathTable::erase(Entries::iterator entry) {
+  if (shown_ && entry->second.path) {
+    shown_->erase(entry->first);
+  }
   ends_.erase({entry->second.until, entry->first});
   entries_.erase(entry);
 }
@@ -19,6 +31,9 @@ void PathTable::set(const sa::PathQuery& asked, std::optional<wire::PathRecord> 
     erase(entries_.find(ends_.begin()->second));
   } else if (entries_.size() >= limits_.paths) {
     return;  // all of them are preloaded
+  }
+  if (shown_ && path) {
+    shown_->put(asked, *path, until);
   }
   entries_.emplace(asked, Entry{.path = std::move(path), .until = until});
   if (until != Instant::never()) {
@@ -52,7 +67,11 @@ const PathTable::Entry* PathTable::find(const sa::PathQuery& asked, Instant now)
 
 void PathTable::invalidate() {
   for (const auto& [until, asked] : ends_) {
-    entries_.erase(asked);
+    const auto entry = entries_.find(asked);
+    if (shown_ && entry->second.path) {
+      shown_->erase(asked);
+    }
+    entries_.erase(entry);
   }
   ends_.clear();
 }

@@ -10,6 +10,7 @@
 #include "base/identifiers.h"
 #include "base/time.h"
 #include "sa/path_cache.h"
+#include "sa/published_paths.h"
 #include "wire/mad/path_record.h"
 
 namespace weft::resolver {
@@ -30,6 +31,10 @@ class PathTable {
   };
 
   explicit PathTable(const PathTableLimits& limits = {}) : limits_(limits) {}
+
+  /// Shows the paths to the host, from now on; none: no more. It holds what the table holds, as far
+  /// as it has room, but for what SA has no path.
+  void show(std::optional<sa::PathPublisher> shown);
 
   void put(const sa::PathQuery& asked, const wire::PathRecord& path, Instant now);
   void put_negative(const sa::PathQuery& asked, Instant now);
@@ -52,6 +57,7 @@ class PathTable {
   Entries entries_;
   std::set<std::pair<Instant, sa::PathQuery>> ends_;  // of those that end
   std::uint64_t evictions_{};
+  std::optional<sa::PathPublisher> shown_;
 };
 
 }  // namespace weft::resolver

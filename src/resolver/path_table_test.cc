@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
 namespace weft::resolver {
 namespace {
 
@@ -71,6 +76,46 @@ TEST(PathTable, IsBoundedAndKeepsWhatWasLoaded) {  // part of R-NL-8
     table.preload(asked(i), kPath);
   }
   EXPECT_EQ(table.size(), 3U);
+}
+
+TEST(PathTable, ShowsWhatItHoldsAndNoMore) {  // part of R-NL-8
+  std::vector<std::uint64_t> words(sa::PublishedLayout::kBytes / sizeof(std::uint64_t) + 1);
+  const MutableByteSpan memory =
+      std::as_writable_bytes(std::span{words}).first(sa::PublishedLayout::kBytes);
+  sa::set_live(memory, true);
+  const sa::PublishedPaths shown{memory};
+  const auto asked = [](std::uint64_t service) {
+    sa::PathQuery query = kAsked;
+    query.service_id = service;
+    return query;
+  };
+  const wire::PathRecord path{
+      .dgid = kAsked.dgid, .sgid = kAsked.sgid, .dlid = Lid{7}, .reversible = true};
+  PathTable table{kLimits};
+  table.preload(asked(0), path);
+  table.show(sa::PathPublisher{memory});
+  EXPECT_EQ(shown.find(asked(0), at(1'000'000)), path) << "what it held before, for ever";
+  table.put(asked(1), path, at(0));
+  EXPECT_EQ(shown.find(asked(1), at(9'999)), path);
+  EXPECT_EQ(shown.find(asked(1), at(10'000)), std::nullopt);
+  table.put_negative(asked(1), at(0));
+  EXPECT_EQ(shown.find(asked(1), at(0)), std::nullopt) << "that SA has none is asked for";
+  table.put(asked(1), path, at(0));
+  table.put(asked(2), path, at(1));
+  table.put(asked(3), path, at(2));  // there is room for three
+  EXPECT_EQ(shown.find(asked(1), at(2)), std::nullopt);
+  EXPECT_EQ(shown.find(asked(3), at(2)), path);
+  table.invalidate();
+  EXPECT_EQ(shown.find(asked(2), at(2)), std::nullopt);
+  EXPECT_EQ(shown.find(asked(3), at(2)), std::nullopt);
+  EXPECT_EQ(shown.find(asked(0), at(2)), path);
+  table.put(asked(2), path, at(3));
+  table.invalidate_to(kAsked.dgid);
+  EXPECT_EQ(shown.find(asked(2), at(3)), std::nullopt);
+  table.put(asked(2), path, at(3));
+  table.show(std::nullopt);
+  table.invalidate();
+  EXPECT_EQ(shown.find(asked(2), at(3)), path) << "nobody writes there any more";
 }
 
 }  // namespace

@@ -74,6 +74,8 @@ class Resolver {
  public:
   explicit Resolver(ResolverServices& services, const ResolverOptions& options = {});
 
+  /// Shows the paths that it knows to the host, besides telling them (sa/published_paths.h).
+  void show_paths(sa::PathPublisher shown) { paths_.show(shown); }
   void preload(const Preload& known);
   /// A datagram from the netlink address `from`; 0 is the kernel.
   void handle_datagram(std::uint32_t from, ByteSpan datagram, Instant now);

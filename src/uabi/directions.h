@@ -30,6 +30,8 @@ using FromClients = MessageList<
     KeepFabricNamespaces, KeepHostNamespaces,
     // a program that carries IP for its host
     CarryAddresses,
+    // a resolver, and who looks for paths where it shows them
+    PublishPaths, AskPublishedPaths,
     // a program at the MADs of a node
     ListUmadDevices, DescribeUmadDevice, FindIsSm, OpenUmad, RegisterUmadAgent, UnregisterUmadAgent,
     // a program at the connections of a host
@@ -47,6 +49,8 @@ using FromDaemon = MessageList<
     ListObjects,
     // to the command
     Text, CaptureLive, CaptureSource, FabricWanted, HostWanted, HostKept,
+    // to a program that looks for paths
+    PublishedPaths,
     // to a program at the MADs of a node
     UmadDevices, UmadDevice, IsSm, UmadOpened, UmadAnswer,
     // to a program at the connections of a host

@@ -55,6 +55,9 @@ void describe(HostPlan& m, auto& archive) {
 void describe(CarryAddresses& m, auto& archive) {
   archive(m.version, m.host, m.port_of_host, m.pkey, m.addresses);
 }
+void describe(PublishPaths& m, auto& archive) { archive(m.version, m.host); }
+void describe(AskPublishedPaths& m, auto& archive) { archive(m.version, m.host); }
+void describe(PublishedPaths&, auto&) {}
 void describe(FabricWanted&, auto&) {}
 void describe(HostWanted& m, auto& archive) { archive(m.plan); }
 void describe(HostKept&, auto&) {}

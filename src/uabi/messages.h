@@ -26,6 +26,7 @@
 #include "uabi/namespace_messages.h"
 #include "uabi/process_address.h"
 #include "uabi/rdma_cm_messages.h"
+#include "uabi/resolver_messages.h"
 #include "uabi/shared_object_messages.h"
 #include "uabi/umad_messages.h"
 #include "verbs/mtu.h"
@@ -33,7 +34,7 @@
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 18;
+inline constexpr std::uint32_t kVersion = 19;
 
 /// Limits; policy, not from the specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
@@ -324,7 +325,9 @@ using Message = OneOf<
 
     AskNamespaces, KeepFabricNamespaces, KeepHostNamespaces, FabricWanted, HostWanted, HostKept,
 
-    CarryAddresses>;
+    CarryAddresses,
+
+    PublishPaths, AskPublishedPaths, PublishedPaths>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
 template <class OneMessage>
@@ -359,6 +362,10 @@ template <>
 inline constexpr std::size_t kDescriptorsOf<HostWanted> = kHostWantedDescriptors;
 template <>
 inline constexpr std::size_t kDescriptorsOf<HostKept> = kHostKeptDescriptors;
+template <>
+inline constexpr std::size_t kDescriptorsOf<PublishPaths> = 1;
+template <>
+inline constexpr std::size_t kDescriptorsOf<PublishedPaths> = 1;
 
 [[nodiscard]] std::size_t descriptors_of(const Message& message);
 

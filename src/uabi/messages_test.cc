@@ -264,6 +264,9 @@ void add_namespaces(std::vector<Message>& messages) {
   messages.emplace_back(CarryAddresses{
       kVersion, "h1", 1, 0xFFFF, {"10.77.0.1/16", "fe80::202:c903:1:203/64"}
   });
+  messages.emplace_back(PublishPaths{kVersion, "h1"});
+  messages.emplace_back(AskPublishedPaths{kVersion, "h2"});
+  messages.emplace_back(PublishedPaths{});
 }
 
 std::vector<Message> one_of_each() {

@@ -77,7 +77,8 @@ class Ways(unittest.TestCase):
 
 class Resolver(unittest.TestCase):
     FOUND = {bench_resolver.rate_name(64, 32): [90_000, 200_000, 110_000], f"resolver, beside {bench_resolver.OPENSM}": [20.0, 10.0, 30.0],
-             bench_resolver.OPENSM: [100.0, 140.0, 90.0], f"resolver, beside {bench_resolver.OWN}": [25.0], bench_resolver.OWN: [50.0]}
+             bench_resolver.OPENSM: [100.0, 140.0, 90.0], f"resolver, beside {bench_resolver.OWN}": [25.0], bench_resolver.OWN: [50.0],
+             f"resolver by netlink, beside {bench_resolver.OPENSM}": [200.0]}
 
     def test_a_path_is_compared_with_the_sa_of_the_same_fabric(self):
         rows = {row["name"]: row for row in bench_resolver.rows(self.FOUND)}
@@ -90,8 +91,14 @@ class Resolver(unittest.TestCase):
     def test_the_lines_say_how_many_times_quicker(self):
         text = "\n".join(bench_resolver.lines(self.FOUND))
         for words in ("110,000 /s (asked: 100,000)", f"100.0 us from {bench_resolver.OPENSM}: 5.0 times quicker (asked: 5)",
-                      f"50.0 us from {bench_resolver.OWN}: 2.0 times quicker"):
+                      f"50.0 us from {bench_resolver.OWN}: 2.0 times quicker", f"200.00 us from the resolver by netlink, 100.0 us from {bench_resolver.OPENSM}"):
             self.assertIn(words, text)
+
+    def test_a_path_that_is_not_five_times_quicker_is_a_failure(self):
+        self.assertEqual(bench_resolver.too_slow_a_path(self.FOUND), [])
+        slow = {**self.FOUND, f"resolver, beside {bench_resolver.OPENSM}": [20.1]}
+        self.assertEqual(len(bench_resolver.too_slow_a_path(slow)), 1)
+        self.assertIn("asked: 5 times", bench_resolver.too_slow_a_path(slow)[0])
 
     def test_what_was_not_measured_is_left_out(self):
         self.assertEqual(len(bench_resolver.lines({})), 1)

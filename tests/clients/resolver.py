@@ -185,10 +185,34 @@ class Resolver(unittest.TestCase):
             self.assertIn("from the resolver's cache", said)
             self.assertEqual(*(text.rpartition("from ")[0] for text in (said, self.sa(*asked, "--no-resolver"))))
             before = resolver.counters()
+            self.assertEqual(before["shows_paths"], 1)
             self.assertEqual(self.connect("h3", client=HOST_OF_OURS), 0)
+            after = resolver.counters()
+            self.assertEqual(after["requests"], before["requests"], "the kernel's side looks where the resolver shows its paths")
+            self.assertEqual(self.connect("h4", client=HOST_OF_OURS), 1, "what it does not show it is asked for, and asks SA")
+            self.assertEqual(resolver.counters()["requests"], before["requests"] + 1)
+        self.assertGreater(self.connect("h6", client=HOST_OF_OURS), 0, "a host whose resolver has gone asks SA")
+
+    def test_ours_answers_by_netlink_alone_if_it_is_told_to(self):
+        gid = self.gid("h7")
+        with Ours(self.fabric, HOST_OF_OURS, "--no-shared-memory") as resolver:
+            self.sa("path", gid, "--pkey", "0xffff", "--service", f"0x{0x0106_0000 + RPING_PORT:x}")
+            before = resolver.counters()
+            self.assertEqual(before["shows_paths"], 0)
+            self.assertEqual(self.connect("h7", client=HOST_OF_OURS), 0)
             after = resolver.counters()
             self.assertEqual(after["asked_of_sa"], before["asked_of_sa"])
             self.assertGreater(after["hits"], before["hits"])
+
+    def test_a_killed_resolver_shows_nothing_more(self):
+        """Its memory stays where others have mapped it: what it showed is not believed any more."""
+        with Ours(self.fabric, HOST_OF_OURS) as resolver:
+            self.sa("path", self.gid("h8"), "--pkey", "0xffff", "--service", f"0x{0x0106_0000 + RPING_PORT:x}")
+            os.killpg(resolver.child.pid, signal.SIGKILL)
+            resolver.child.wait(READY_SECONDS)
+            self.assertGreater(self.connect("h8", client=HOST_OF_OURS), 0)
+        with Ours(self.fabric, HOST_OF_OURS) as resolver:
+            self.assertEqual(resolver.counters()["shows_paths"], 1, "the next one shows its own")
 
     def test_names_and_addresses_of_a_file(self):
         with tempfile.TemporaryDirectory() as folder:

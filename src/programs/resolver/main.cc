@@ -29,6 +29,7 @@ struct Options {
   unsigned negative_age_ms{1'000};
   unsigned kernel_timeout_ms{};
   bool is_json{};
+  bool shows_no_paths{};
 };
 
 int print_error(const std::string& reason) {
@@ -41,6 +42,7 @@ int serve(const Options& options) {
   service_options.resolver.paths.age = Duration::seconds(options.age_seconds);
   service_options.resolver.paths.negative_age = Duration::milliseconds(options.negative_age_ms);
   service_options.kernel_timeout_ms = options.kernel_timeout_ms;
+  service_options.shows_paths = !options.shows_no_paths;
   if (!options.preload.empty()) {
     std::ifstream file{options.preload};
     std::ostringstream text;
@@ -109,6 +111,8 @@ int main(int count, char** arguments) {
                  "Milliseconds for which it is remembered that SA has no path");
   app.add_option("--kernel-timeout", options.kernel_timeout_ms,
                  "Milliseconds for which the kernel is to wait for it, from 100 to 200000");
+  app.add_flag("--no-shared-memory", options.shows_no_paths,
+               "Tell paths by netlink alone, and show none to who may read them by itself");
   auto* const status = on_host(app.add_subcommand("status", "Counters, and what is remembered"));
   status->add_flag("--json", options.is_json, "As JSON");
   auto* const watches = on_host(app.add_subcommand("watch", "A line of JSON for each change"));

@@ -58,6 +58,12 @@ Service::Service(const ServiceOptions& options, os::NetlinkSocket netlink, Contr
       resolver_(*this, options.resolver),
       changes_seen_(sa_->changes()) {
   netlink_.set_room(kRoom);
+  // Without, all ask by netlink: status says so.
+  if (auto shown =
+          options.shows_paths ? ShownPaths::show() : fail(ErrorCode::NotSupported, "off")) {
+    shown_.emplace(*std::move(shown));
+    resolver_.show_paths(shown_->publisher());
+  }
   resolver_.preload(options.preload);
   hears_gids_ = sa_->watch_gids([this](const Gid& gid, bool is_in_service, Instant) {
     resolver_.invalidate_to(gid);
@@ -248,6 +254,7 @@ std::string Service::answer(std::string_view line) const {
   counters.push_back({"overruns", overruns_});
   counters.push_back({"watchers", control_.watchers()});
   counters.push_back({"hears_gids", hears_gids_ ? 1U : 0U});
+  counters.push_back({"shows_paths", shown_ ? 1U : 0U});
   std::string out;
   for (const NamedCounter& counter : counters) {
     out += is_json

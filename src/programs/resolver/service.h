@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "os/netlink_socket.h"
 #include "os/unique_fd.h"
 #include "programs/control/control.h"
+#include "programs/host/published_paths.h"
 #include "programs/host/sa_access.h"
 #include "resolver/resolver.h"
 
@@ -26,6 +28,7 @@ struct ServiceOptions {
   weft::resolver::ResolverOptions resolver{};
   weft::resolver::Preload preload{};
   std::uint32_t kernel_timeout_ms{};  ///< how long the kernel is to wait; 0: as it does
+  bool shows_paths{true};             ///< in shared memory, besides telling them
 };
 
 class Service final : public weft::resolver::ResolverServices {
@@ -57,6 +60,7 @@ class Service final : public weft::resolver::ResolverServices {
   Control control_;
   std::unique_ptr<SaAccess> sa_;
   os::UniqueFd signals_;
+  std::optional<ShownPaths> shown_;  // before the resolver, which writes there
   weft::resolver::Resolver resolver_;
   std::uint64_t changes_seen_;
   std::uint64_t overruns_{};
