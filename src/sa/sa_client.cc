@@ -65,9 +65,16 @@ SaClient::SaClient(mad::ManagementInterface& gsi, const SaClientLimits& limits,
                                           .name = "SA client"},
                                          nullptr);
   agent_ = agent.value_or(mad::AgentId{});  // if registration failed, each send fails
+  snooper_ = gsi_.add_snooper([this](mad::ManagementInterface::Direction way,
+                                     const mad::MadAddress& address, ByteSpan mad) {
+    if (way == mad::ManagementInterface::Direction::Received) {
+      note_received(address, mad);
+    }
+  });
 }
 
 SaClient::~SaClient() {
+  gsi_.remove_snooper(snooper_);
   for (const auto& [id, query] : queries_) {
     if (query.question) {
       path_source_->cancel(*query.question);

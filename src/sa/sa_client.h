@@ -215,7 +215,8 @@ class SaClient final : private mad::MadHandler {
   /// --- event forwarding
 
   /// Subscribes to notices (IBTA vol 1 §13.4.8.3); reports start when SA has confirmed. Kept across
-  /// reregistrations. Other agents of the port may receive the reports as well.
+  /// reregistrations, and when another agent of the port, of a program for instance, takes back the
+  /// same, since SA knows subscriptions by the port. Other agents may receive the reports as well.
   [[nodiscard]] Result<SubscriptionId> subscribe(const wire::InformInfo& wanted,
                                                  NoticeHandler handler, Instant now);
   void unsubscribe(SubscriptionId subscription, Instant now);
@@ -292,6 +293,7 @@ class SaClient final : private mad::MadHandler {
   struct Subscription {
     wire::InformInfo wanted{};
     Registration registration{};
+    bool was_ended{};  // by another agent of the port: notices may have been missed since
     NoticeHandler handler{};
   };
 
@@ -338,6 +340,7 @@ class SaClient final : private mad::MadHandler {
                        const Answer<std::vector<wire::McMemberRecord>>& reported, Instant now);
   void notify_user(MembershipId user, const wire::McMemberRecord& record);
   void register_subscription(SubscriptionId id, Subscription& subscription, Instant now);
+  void note_received(const mad::MadAddress& source, ByteSpan mad);
   void subscribe_to_gids(Instant now);
   void take_gid(const wire::SaNotice& notice, Instant now);
   [[nodiscard]] Instant registrations_deadline() const;
@@ -348,6 +351,7 @@ class SaClient final : private mad::MadHandler {
   LocalPort port_;
   PathSource* path_source_{};
   NamedPort name_;
+  std::uint32_t snooper_{};  // for what SA answers to other agents of the port
   mad::AgentId agent_{};
   std::optional<mad::AgentId> report_agent_;
   std::map<QueryId, Query> queries_;

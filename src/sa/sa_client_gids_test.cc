@@ -150,6 +150,41 @@ TEST_F(GidWatchTest, SubscribesAnewAtAnotherSubnetManager) {
   EXPECT_EQ(subscribed.size(), 4U);
 }
 
+/// Part of R-NL-8: SA knows subscriptions by the port, so that a program's end is all agents'.
+TEST_F(GidWatchTest, OutlivesTheSubscriptionThatAProgramTakesBack) {
+  client.watch_gids();
+  EXPECT_EQ(resolve_both(), 2);
+  ASSERT_EQ(subscribed.size(), 2U);
+  const auto program =
+      own_gsi.register_agent(mad::registration_of(wire::ManagementClass::SubnAdm, {}), nullptr);
+  ASSERT_TRUE(program);
+  mad::Listener told;
+  const auto set = [&](std::uint16_t trap, std::uint8_t subscribe) {
+    auto message = mad::request_of(wire::ManagementClass::SubnAdm, MadMethod::Set,
+                                   static_cast<std::uint16_t>(wire::SaAttribute::InformInfo));
+    wire::InformInfo info = subscribed.front();
+    info.trap_number = trap;
+    info.subscribe = subscribe;
+    copy_bytes(std::span{message.mad}.subspan(kHeaderBytes), wire::pack(info));
+    ASSERT_TRUE(own_gsi.send(*program, {.lid = kSaLid}, message,
+                             {.timeout = Duration::milliseconds(50), .retries = 0}, told.handler(),
+                             network.now));
+    run_for(Duration::milliseconds(10));
+  };
+  set(65, 1);
+  set(66, 0);
+  EXPECT_EQ(subscribed.size(), 4U) << "neither ends one of the client's";
+  EXPECT_EQ(resolve_both(), 0);
+  set(65, 0);
+  ASSERT_EQ(subscribed.size(), 6U);
+  EXPECT_EQ(subscribed.back().subscribe, 1);
+  EXPECT_EQ(subscribed.back().trap_number, 65);
+  EXPECT_EQ(resolve_both(), 2) << "what was said meanwhile it has not heard";
+  run_for(Duration::seconds(20));
+  EXPECT_EQ(subscribed.size(), 6U) << "once";
+  EXPECT_EQ(told.reported.size(), 3U);
+}
+
 TEST_F(GidWatchTest, ProgramsOfTheHostHearReportsAsWell) {
   client.watch_gids();
   mad::TestAgent program{[](mad::MadRequest& request) { return &request.message; }};

@@ -159,6 +159,35 @@ void SaClient::unsubscribe(SubscriptionId id, Instant now) {
   }
 }
 
+/// SA knows a subscription by the port's GID and QP1 (IBTA vol 1 §13.4.8.3): the one that an agent
+/// of this port takes back is that of all who have the same. Ours is made anew, though a request
+/// for it is under way: which of the two SA has met first is unknown.
+void SaClient::note_received(const mad::MadAddress& source, ByteSpan mad) {
+  constexpr std::size_t kSaHeaderBytes = wire::kSizeOf<wire::SaHeader>;
+  const auto header = wire::parse<wire::SaHeader>(mad);
+  if (subscriptions_.empty() || source.lid != port_.sm_lid || !header ||
+      header->header.mgmt_class != wire::ManagementClass::SubnAdm ||
+      header->header.method != wire::MadMethod::GetResp || header->header.status != 0 ||
+      header->header.attribute_id != static_cast<std::uint16_t>(wire::SaAttribute::InformInfo)) {
+    return;
+  }
+  const auto ended = wire::parse<wire::InformInfo>(mad.subspan(kSaHeaderBytes));
+  if (!ended || ended->subscribe != 0) {
+    return;
+  }
+  for (auto& [id, subscription] : subscriptions_) {
+    const wire::InformInfo& wanted = subscription.wanted;
+    if ((wanted.is_generic != 0) == (ended->is_generic != 0) && wanted.type == ended->type &&
+        wanted.trap_number == ended->trap_number) {
+      subscription.registration = {};  // due at once; an answer to an earlier request is outdated
+      subscription.was_ended = true;
+      if (on_due_) {
+        on_due_();
+      }
+    }
+  }
+}
+
 void SaClient::watch_gids(GidHandler handler) {
   watches_gids_ = true;
   gid_handler_ = std::move(handler);
@@ -349,6 +378,9 @@ void SaClient::register_subscription(SubscriptionId id, Subscription& subscripti
         }
         if (reported) {
           found->second.registration = {.registration_state = RegistrationState::Registered};
+          if (std::exchange(found->second.was_ended, false)) {
+            paths_.clear();  // a GID may have come or gone unheard
+          }
         } else {
           schedule_retry(found->second.registration, at);
         }
