@@ -1,5 +1,7 @@
 #include "core/sa/sa_port.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "core/device.h"
@@ -65,6 +67,26 @@ SaPort::~SaPort() {
     port_.remove_engine(*this);
     client_.reset();
   });
+}
+
+void SaPort::use_local_service(sa::LocalService& service) {
+  local_service_ = &service;
+  client_->set_path_source(
+      &service, {.device = std::string{port_.device().name()}, .number = port_.number().value()});
+}
+
+/// Whichever port of the host is first ends what has waited for too long for a resolver. The others
+/// are due then, too, since none of them waits for longer than the first of all questions does.
+void SaPort::handle_timeout(Instant now) {
+  if (local_service_ != nullptr) {
+    local_service_->handle_timeout(now);
+  }
+  client_->handle_timeout(now);
+}
+
+Instant SaPort::deadline() const {
+  const Instant own = client_->deadline();
+  return local_service_ == nullptr ? own : std::min(own, local_service_->deadline());
 }
 
 void SaPort::read_port() {

@@ -6,6 +6,7 @@
 
 #include "base/identifiers.h"
 #include "core/mad/mad_port.h"
+#include "sa/local_service.h"
 #include "sa/sa_client.h"
 
 namespace weft::core {
@@ -36,6 +37,10 @@ class SaPort final : private MadEngine {
         [&](mad::ManagementInterface&, Instant now) { return function(*client_, now); });
   }
 
+  // --- with the port locked
+  /// It is asked for paths before SA is, and outlives this.
+  void use_local_service(sa::LocalService& service);
+
   // --- with the port locked: memberships by a number that is never used again, since what the
   // client still has to tell of one may come after its end
   std::uint64_t add_membership(SaMulticast& membership) {
@@ -49,13 +54,14 @@ class SaPort final : private MadEngine {
   void remove_membership(std::uint64_t number) { memberships_.erase(number); }
 
  private:
-  void handle_timeout(Instant now) override { client_->handle_timeout(now); }
-  [[nodiscard]] Instant deadline() const override { return client_->deadline(); }
+  void handle_timeout(Instant now) override;
+  [[nodiscard]] Instant deadline() const override;
   void read_port();
 
   MadPort& port_;
   std::uint8_t reregistrations_{};      // events after which SA is told all memberships again
   std::optional<sa::SaClient> client_;  // under the port's lock, as what follows
+  sa::LocalService* local_service_{};   // of all ports of the host; null: nobody is asked
   std::map<std::uint64_t, SaMulticast*> memberships_;
   std::uint64_t last_membership_{};
 };

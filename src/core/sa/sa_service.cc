@@ -1,7 +1,9 @@
 #include "core/sa/sa_service.h"
 
+#include <cerrno>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "core/device.h"
@@ -12,7 +14,7 @@ namespace weft::core {
 /// The SA clients of one device, which follow its events.
 class SaService::DevicePorts final : public EventHandler {
  public:
-  DevicePorts(SaService& service, Device& device) : EventHandler(device) {
+  DevicePorts(SaService& service, Device& device) : EventHandler(device), service_(service) {
     const unsigned last = device.last_port().value();
     for (unsigned number = device.first_port().value(); number <= last; ++number) {
       const PortNumber port{static_cast<std::uint8_t>(number)};
@@ -20,12 +22,18 @@ class SaService::DevicePorts final : public EventHandler {
         continue;
       }
       if (const auto gsi = service.mads_.port(device, port, mad::InterfaceKind::Gsi)) {
-        ports_.emplace(port, std::make_unique<SaPort>(**gsi, service.limits_));
+        const auto made = ports_.emplace(port, std::make_unique<SaPort>(**gsi, service.limits_));
+        service.add_port(*made.first->second);
       }
     }
     register_event_handler(*this);
   }
-  ~DevicePorts() override { unregister_event_handler(*this); }
+  ~DevicePorts() override {
+    unregister_event_handler(*this);
+    for (const auto& [number, port] : ports_) {
+      service_.remove_port(*port);
+    }
+  }
 
   void handle(const Event& event) override {
     SaPort* const port = changes_port_tables(event.type) ? find(event.port) : nullptr;
@@ -40,6 +48,7 @@ class SaService::DevicePorts final : public EventHandler {
   }
 
  private:
+  SaService& service_;
   std::map<PortNumber, std::unique_ptr<SaPort>> ports_;
 };
 
@@ -50,6 +59,67 @@ SaService::SaService(MadService& mads, const sa::SaClientLimits& limits)
 }
 
 SaService::~SaService() { mads_.registry().unregister_client(*this); }
+
+void SaService::use_local_service(sa::LocalServiceLink& link,
+                                  const sa::LocalServiceOptions& options) {
+  const std::lock_guard lock{mads_.lock()};
+  WEFT_ASSERT(!local_service_, "a host has one kernel side of its resolvers");
+  local_service_.emplace(link, options);
+  for (SaPort* const port : sa_ports_) {
+    port->use_local_service(*local_service_);
+  }
+}
+
+void SaService::add_port(SaPort& port) {
+  const std::lock_guard lock{mads_.lock()};
+  sa_ports_.push_back(&port);
+  if (local_service_) {
+    port.use_local_service(*local_service_);
+  }
+}
+
+/// On return nobody lets the port go on any more.
+void SaService::remove_port(SaPort& port) {
+  {
+    const std::lock_guard lock{mads_.lock()};
+    std::erase(sa_ports_, &port);
+  }
+  mads_.environment().wait_until(
+      [this] {
+        const std::lock_guard lock{mads_.lock()};
+        return receiving_ == 0;
+      },
+      Instant::never());
+}
+
+int SaService::receive(bool is_privileged, const wire::netlink::Message& message) {
+  std::vector<SaPort*> ports;
+  int error = 0;
+  {
+    const std::lock_guard lock{mads_.lock()};
+    if (!local_service_) {
+      return -EINVAL;
+    }
+    error = local_service_->receive(is_privileged, message, mads_.environment().now());
+    ports = sa_ports_;
+    ++receiving_;
+  }
+  // Any port's query may be over, or end at another time.
+  for (SaPort* const port : ports) {
+    port->with_client([](sa::SaClient&, Instant) {});
+  }
+  {
+    const std::lock_guard lock{mads_.lock()};
+    --receiving_;
+  }
+  mads_.environment().notify();
+  return error;
+}
+
+sa::LocalServiceCounters SaService::local_service_counters() {
+  const std::lock_guard lock{mads_.lock()};
+  return local_service_ ? local_service_->counters() : sa::LocalServiceCounters{};
+}
 
 Result<void> SaService::add(Device& device) {
   auto ports = std::make_unique<DevicePorts>(*this, device);
