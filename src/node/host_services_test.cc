@@ -12,6 +12,7 @@
 #include <expected>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -292,24 +293,72 @@ TEST(HostServices, RegisterServicesAndFindThem) {  // T-SA-5
   EXPECT_TRUE(deleted.error().is_no_records());
 }
 
-TEST(HostServices, HearOfPortsThatGoOutOfService) {
+/// The kernel side of h2 listens for ports that go out of service.
+class OutOfService : public ::testing::Test {
+ protected:
+  OutOfService() {
+    EXPECT_TRUE(hosts.host("h2")
+                    .sa(hosts.port("h2"))
+                    .subscribe(
+                        wanted,
+                        [this](sa::SubscriptionId, const wire::SaNotice& notice, Instant) {
+                          traps.push_back(notice.notice.trap_number);
+                        },
+                        hosts.now));
+    hosts.run_for(Duration::seconds(1));
+  }
+
+  void unplug_h3() {
+    hosts.set_plugged("h3", false);
+    hosts.run_for(Duration::seconds(5));
+  }
+
   Hosts hosts{star(3)};
+  wire::InformInfo wanted{
+      .lid_range_begin = kPermissiveLid,
+      .is_generic = 1,
+      .type = 0xFFFF,
+      .trap_number = static_cast<std::uint16_t>(wire::Trap::GidOutOfService),
+      .qpn = kQp1,
+      .producer_type = 0xFF'FFFF,
+  };
   std::vector<std::uint16_t> traps;
-  wire::InformInfo wanted{.lid_range_begin = kPermissiveLid, .is_generic = 1, .type = 0xFFFF};
-  wanted.trap_number = static_cast<std::uint16_t>(wire::Trap::GidOutOfService);
-  wanted.producer_type = 0xFF'FFFF;
-  ASSERT_TRUE(hosts.host("h2")
-                  .sa(hosts.port("h2"))
-                  .subscribe(
-                      wanted,
-                      [&](sa::SubscriptionId, const wire::SaNotice& notice, Instant) {
-                        traps.push_back(notice.notice.trap_number);
-                      },
-                      hosts.now));
-  hosts.run_for(Duration::seconds(1));
-  hosts.set_plugged("h3", false);
-  hosts.run_for(Duration::seconds(5));
+};
+
+TEST_F(OutOfService, IsHeardOfPorts) {
+  unplug_h3();
   EXPECT_EQ(traps, std::vector<std::uint16_t>{65});
+}
+
+/// Part of R-NL-8: SA knows subscriptions by the port, and takes a program's end as all agents'.
+TEST_F(OutOfService, IsHeardOfAlthoughAProgramWantsToHearNoMore) {
+  mad::ManagementInterface& gsi = hosts.host("h2").gsi(hosts.port("h2"));
+  const auto program = gsi.register_agent({.mgmt_class = wire::ManagementClass::SubnAdm,
+                                           .class_version = wire::kSaClassVersion,
+                                           .name = "program"},
+                                          nullptr);
+  ASSERT_TRUE(program);
+  mad::MadMessage message;
+  wire::SaHeader header;
+  header.header.method = wire::MadMethod::Set;
+  header.header.attribute_id = static_cast<std::uint16_t>(wire::SaAttribute::InformInfo);
+  constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::SaHeader>;
+  wire::pack(header, std::span{message.mad}.first<kHeaderBytes>());
+  copy_bytes(std::span{message.mad}.subspan(kHeaderBytes), wire::pack(wanted));  // subscribe: 0
+  std::optional<std::uint16_t> status;
+  const sa::LocalPort port = hosts.host("h2").local_port(hosts.port("h2"));
+  ASSERT_TRUE(gsi.send(
+      *program, {.lid = port.sm_lid, .sl = port.sm_sl, .pkey = port.management_pkey()}, message,
+      {.timeout = Duration::milliseconds(500), .retries = 0},
+      [&](const mad::Completion& done) {
+        status = done.answer ? std::optional{done.answer->status()} : std::nullopt;
+      },
+      hosts.now));
+  hosts.run_for(Duration::seconds(2));
+  ASSERT_EQ(status, 0) << "SA has taken it back";
+  unplug_h3();
+  EXPECT_EQ(traps, std::vector<std::uint16_t>{65});
+  EXPECT_TRUE(gsi.unregister_agent(*program, hosts.now));
 }
 
 /// Of h1's port in a group, by verbs and by its SA client.
