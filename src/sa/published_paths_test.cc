@@ -3,11 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "base/random.h"
@@ -137,25 +135,6 @@ TEST_F(PublishedPathsTest, OfArbitraryMemoryAreNone) {
     publisher.put(to(1), path_of(to(1), 7), Instant::never());
     EXPECT_TRUE(paths.find(to(1), kNow));
   }
-}
-
-TEST_F(PublishedPathsTest, AreReadWholeWhileTheyAreWritten) {
-  std::atomic<bool> is_over{false};
-  std::thread writer{[&] {
-    for (std::uint16_t lid = 1; !is_over; lid = static_cast<std::uint16_t>(lid % 0xBFFF + 1)) {
-      PathRecord path = path_of(to(1), lid);
-      path.slid = Lid{lid};
-      publisher.put(to(1), path, Instant::never());
-    }
-  }};
-  for (int found = 0; found < 1'000;) {
-    if (const auto path = paths.find(to(1), kNow)) {
-      ++found;
-      EXPECT_EQ(path->dlid, path->slid);
-    }
-  }
-  is_over = true;
-  writer.join();
 }
 
 }  // namespace

@@ -177,7 +177,7 @@ TEST_F(SaUsersOfAResolver, AskSaAtOnceWhereNobodyListens) {  // part of T-NL-3
   link_.is_there = false;
   const Instant begin = environment_.now();
   ASSERT_TRUE(resolve());
-  EXPECT_THAT(lids_, ElementsAre(kLidOfSa));
+  ASSERT_THAT(lids_, ElementsAre(kLidOfSa));
   EXPECT_EQ(ended_.back(), begin);
   EXPECT_TRUE(link_.asked.empty());
 }
@@ -221,7 +221,7 @@ TEST_F(SaUsersOfAResolver, AskSaForWhatItDoesNotTell) {  // part of T-NL-2
     environment_.advance(Duration::milliseconds(1'999));
     EXPECT_EQ(lids_.size(), bad.is_answer ? 1U : 0U) << bad.name;
     environment_.advance(Duration::milliseconds(2));
-    EXPECT_THAT(lids_, ElementsAre(kLidOfSa)) << bad.name;
+    ASSERT_THAT(lids_, ElementsAre(kLidOfSa)) << bad.name;
     EXPECT_EQ(ended_.back() - begin, Duration::milliseconds(bad.is_answer ? 0 : 2'000)) << bad.name;
   }
 }
@@ -247,7 +247,7 @@ TEST_F(SaUsersOfAResolver, HearOnlyWhoIsPrivileged) {  // R-NL-7
   const Instant begin = environment_.now();
   EXPECT_EQ(say(timeout), 0);  // T-NL-4: it is for those who wait, of all ports
   environment_.advance(Duration::milliseconds(200));
-  EXPECT_THAT(lids_, ElementsAre(kLidOfSa));
+  ASSERT_THAT(lids_, ElementsAre(kLidOfSa));
   EXPECT_EQ(ended_.back() - begin, Duration::milliseconds(100));
 }
 
