@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/commands.h"
@@ -32,6 +33,9 @@ struct FunctionOptions {
   std::string pkeys;  // as node/node_change.h; empty, and none: not given
   std::optional<std::uint32_t> mads;
   std::optional<std::uint32_t> groups;
+  std::string policy;     // the same, here and below
+  std::string node_guid;  // of set
+  std::string port_guid;
 };
 
 /// What a function is given, in the syntax of node/node_change.h.
@@ -43,6 +47,12 @@ struct FunctionOptions {
   if (options.groups) {
     words += fmt::format(" groups={}", *options.groups);
   }
+  const auto add = [&words](std::string_view key, const std::string& value) {
+    words += value.empty() ? "" : fmt::format(" {}={}", key, value);
+  };
+  add("policy", options.policy);
+  add("node_guid", options.node_guid);
+  add("port_guid", options.port_guid);
   return words;
 }
 
@@ -55,6 +65,17 @@ void add_quotas(CLI::App& command, FunctionOptions& options) {
                      "side included; 0: no limit");
   command.add_option("--groups", options.groups,
                      "Multicast groups that it may be in at a time; 0: no limit of its own");
+  command.add_option("--policy", options.policy,
+                     "What its port may be: down; up, at least Initialize; or follow, what follows "
+                     "from the port that it shares");
+}
+
+/// What only a function that is there can be given.
+void add_guids(CLI::App& command, FunctionOptions& options) {
+  command.add_option("--node-guid", options.node_guid,
+                     "Its GUID, as 0x0002c90300000011; no programs may run there");
+  command.add_option("--port-guid", options.port_guid,
+                     "Its port's, the same way: that of its GID, which it has when SA knows it");
 }
 
 int change(const std::string& fabric, const std::string& words) {
@@ -148,7 +169,8 @@ int set(const FunctionOptions& options) {
   const std::string quotas = quotas_of(options);
   if (quotas.empty()) {
     return print_error({ErrorCode::InvalidArgument,
-                        "nothing is to be set: --pkeys, --mads and --groups say what"});
+                        "nothing is to be set: --pkeys, --mads, --groups, --policy, --node-guid "
+                        "and --port-guid say what"});
   }
   return change_each(
       options, [&](const std::string& name) { return fmt::format("set vf {}{}", name, quotas); });
@@ -250,6 +272,7 @@ void add_vf(CLI::App& app, Outcome& outcome) {
   set_command->fallthrough();
   set_command->add_option("names", options->names, "Their hosts")->required()->expected(1, -1);
   add_quotas(*set_command, *options);
+  add_guids(*set_command, *options);
   set_command->callback([=, &outcome] { outcome.status = set(*options); });
 
   auto* const migrate_command =

@@ -11,6 +11,7 @@
 
 #include "fabric/virtual_ports.h"
 #include "sriov/multiplexer.h"
+#include "verbs/port_policy.h"
 #include "verbs/port_state.h"
 #include "wire/address_text.h"
 
@@ -113,6 +114,8 @@ void add_virtual(json& entry, const fabric::TablesView& view, const node::Shared
   entry["state"] = verbs::name_of(record.state);
   entry["lid"] = record.lid.value();
   entry["guid"] = hex(record.guid.value(), 16);
+  entry["node_guid"] = hex(view.hca(record.hca).guid.value(), 16);
+  entry["policy"] = verbs::name_of(description.policy);
   entry["guid_state"] = sriov::name_of(mux.alias_guids().state(function));
   entry["gid"] = gid ? json(wire::address_text(gid->octets())) : json{};
   entry["pkeys"] = pkeys_json(mux.pkeys_of(function), description.pkeys);

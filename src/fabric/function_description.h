@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/keys.h"
+#include "verbs/port_policy.h"
 
 namespace weft::fabric {
 
@@ -22,6 +23,7 @@ struct FunctionDescription {
   std::string name;                     // of its host
   std::vector<std::uint16_t> pkeys{0};  // which entries of the port's P_Key table, in its order
   FunctionQuotas quotas{};
+  verbs::PortPolicy policy{verbs::PortPolicy::Follow};
   bool operator==(const FunctionDescription&) const = default;
 };
 

@@ -308,6 +308,9 @@ class TablesBuilder {
   void set_tapped(PortIndex port, bool tapped);
   void set_pkeys(PortIndex port, std::span<const PKey> pkeys);
   void set_gids(PortIndex port, std::span<const Gid> gids);
+  /// Another GUID of a port, or of an HCA (NodeInfo NodeGUID); its GID table is not touched.
+  void set_port_guid(PortIndex port, Guid guid);
+  void set_node_guid(HcaIndex hca, Guid guid);
   /// Sets rate (0: no limit) and one-way delay of the link, at both ports.
   void set_link(PortIndex port, std::uint32_t rate_mbps, Duration delay);
   /// Sets the result of link training at both ports; the delay is unchanged.

@@ -360,6 +360,13 @@ void TablesBuilder::set_gids(PortIndex port, std::span<const Gid> gids) {
   gids_.at(port.value()).assign(gids.begin(), gids.end());
 }
 
+void TablesBuilder::set_port_guid(PortIndex port, Guid guid) { mutable_port(port).guid = guid; }
+
+void TablesBuilder::set_node_guid(HcaIndex hca, Guid guid) {
+  ++port_changes_;
+  hcas_.at(hca.value()).guid = guid;
+}
+
 void TablesBuilder::set_link(PortIndex port, std::uint32_t rate_mbps, Duration delay) {
   const LinkEncoding encoding = encode_rate(rate_mbps);
   for (const PortIndex end : {port, this->port(port).peer}) {

@@ -157,6 +157,11 @@ class Fabric {
   /// removed host.
   [[nodiscard]] Result<void> change_node(const NodeChange& change, Instant now);
 
+  /// Gives an HCA of a host so many virtual functions at its first port, named as those of a
+  /// topology's `vfs`, or none: all or nothing, as a kernel's `sriov_numvfs`. They go though
+  /// programs run there. Busy: it has some, and another number. As change_node() for the rest.
+  [[nodiscard]] Result<void> set_function_count(fabric::HcaIndex hca, std::uint32_t count,
+                                                Instant now);
   /// The hosts whose ports a virtual function shares, or has shared.
   [[nodiscard]] std::vector<fabric::NodeIndex> hosts_shared_by(fabric::NodeIndex function) const;
   /// The ports of virtual functions that have been given none of a host's.
@@ -208,7 +213,7 @@ class Fabric {
   [[nodiscard]] Result<fabric::PortIndex> add_function_host(const std::string& name, Instant now);
   [[nodiscard]] Result<void> take_place(fabric::PortIndex port, const FunctionPlace& place,
                                         Instant now);
-  [[nodiscard]] Result<void> set_function(const NodeChange& change);
+  [[nodiscard]] Result<void> set_function(const NodeChange& change, Instant now);
   [[nodiscard]] Result<void> move_function(const NodeChange& change, Instant now);
   [[nodiscard]] Result<fabric::FunctionDescription> describe_at(fabric::PortIndex port,
                                                                 fabric::PortIndex physical,
@@ -223,6 +228,13 @@ class Fabric {
   [[nodiscard]] Result<void> check_assigned(fabric::PortIndex port) const;
   [[nodiscard]] Result<void> assign_function(const NodeChange& change, Instant now);
   [[nodiscard]] Result<void> unassign_function(const NodeChange& change, Instant now);
+  // function_guids.cc
+  [[nodiscard]] Result<void> check_guids(std::string_view name, const FunctionGuids& guids) const;
+  void set_guids(fabric::PortIndex port, const FunctionGuids& guids, Instant now);
+  void forget_gid_of_removed(Guid guid);
+  // function_counts.cc
+  [[nodiscard]] Result<void> add_functions(fabric::HcaIndex hca, std::uint32_t count, Instant now);
+  [[nodiscard]] Result<void> remove_functions(const std::vector<std::string>& names, Instant now);
   // function_slots.cc
   [[nodiscard]] Result<std::uint32_t> take_slot(fabric::NodeIndex node, Instant now);
   [[nodiscard]] std::optional<std::uint32_t> lend_slots(fabric::NodeIndex lender, Instant now);

@@ -61,7 +61,7 @@ Result<void> Fabric::change_node(const NodeChange& change, Instant now) {
   using enum NodeChange::Action;
   switch (change.action) {
     case Set:
-      return set_function(change);
+      return set_function(change, now);
     case Move:
       return move_function(change, now);
     case Assign:

@@ -76,7 +76,9 @@ Result<void> Fabric::unassign_function(const NodeChange& change, Instant now) {
   SharedPorts& shared = management_.shared_ports();
   const PortIndex physical = shared.physical_of(*port);
   const fabric::FunctionDescription& had = shared.description_of(*port);
-  FunctionChange kept{.mads_per_second = had.quotas.mads_per_second, .groups = had.quotas.groups};
+  FunctionChange kept{.mads_per_second = had.quotas.mads_per_second,
+                      .groups = had.quotas.groups,
+                      .policy = had.policy};
   kept.pkeys.emplace();
   for (const std::uint16_t index : had.pkeys) {
     if (index < builder_.pkeys(physical).size()) {  // a subnet manager may have made it shorter

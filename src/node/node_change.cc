@@ -1,8 +1,11 @@
 #include "node/node_change.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace weft::node {
 namespace {
@@ -58,9 +61,49 @@ namespace {
   }
 }
 
+/// As `down`, the way of other words here.
+[[nodiscard]] std::optional<verbs::PortPolicy> read_policy(std::string_view text) {
+  using Row = std::pair<std::string_view, verbs::PortPolicy>;
+  static constexpr auto kWords = std::to_array<Row>({
+      {"down",   verbs::PortPolicy::Down  },
+      {"up",     verbs::PortPolicy::Up    },
+      {"follow", verbs::PortPolicy::Follow},
+  });
+  const auto found = std::ranges::find(kWords, text, &Row::first);
+  return found == kWords.end() ? std::nullopt : std::optional{found->second};
+}
+
+/// As 0x0002c90300000001; not 0 or all ones, which are no GUIDs.
+[[nodiscard]] std::optional<Guid> read_guid(std::string_view text) {
+  constexpr int kHexadecimal = 16;
+  if (!text.starts_with("0x")) {
+    return std::nullopt;
+  }
+  std::uint64_t value{};
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data() + 2, last, value, kHexadecimal);
+  const bool is_guid =
+      error == std::errc{} && end == last && value != 0 && value != ~std::uint64_t{0};
+  return is_guid ? std::optional{Guid{value}} : std::nullopt;
+}
+
+/// Parses a GUID of a virtual function. Returns false if it is none.
+[[nodiscard]] bool read_guids(std::string_view key, std::string_view value, FunctionGuids& guids) {
+  if (key != "node_guid" && key != "port_guid") {
+    return false;
+  }
+  auto& guid = key == "node_guid" ? guids.node : guids.port;
+  guid = read_guid(value);
+  return guid.has_value();
+}
+
 /// Parses an option of a virtual function. Returns false if it is none.
 [[nodiscard]] bool read_quota(std::string_view key, std::string_view value,
                               FunctionChange& change) {
+  if (key == "policy") {
+    change.policy = read_policy(value);
+    return change.policy.has_value();
+  }
   if (key == "pkeys") {
     change.pkeys = read_entries(value);
     return change.pkeys.has_value();
@@ -74,7 +117,9 @@ namespace {
 }
 
 [[nodiscard]] bool is_quota(std::string_view word) {
-  return word.starts_with("pkeys=") || word.starts_with("mads=") || word.starts_with("groups=");
+  constexpr auto kKeys = std::to_array<std::string_view>(
+      {"pkeys=", "mads=", "groups=", "policy=", "node_guid=", "port_guid="});
+  return std::ranges::any_of(kKeys, [&](std::string_view key) { return word.starts_with(key); });
 }
 
 [[nodiscard]] std::unexpected<Error> refuse_quota(std::string_view word) {
@@ -82,7 +127,8 @@ namespace {
       ErrorCode::InvalidArgument,
       "'{}' will not do: a function has pkeys=ENTRY,..., each an index of the port's P_Key "
       "table or a key as 0x8005 and none twice, mads=N a second and groups=N, where 0 is no "
-      "limit",
+      "limit, policy=down, up or follow, and, once it is there, node_guid=GUID and port_guid=GUID, "
+      "not 0 and not all ones",
       word);
 }
 
@@ -105,7 +151,7 @@ namespace {
     return true;
   }
   if (change.action == NodeChange::Action::Set) {
-    return false;
+    return read_guids(key, value, change.guids);
   }
   if (key == "of") {
     change.of = value;

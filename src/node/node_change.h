@@ -9,9 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/identifiers.h"
 #include "base/keys.h"
 #include "base/result.h"
 #include "fabric/topology.h"
+#include "verbs/port_policy.h"
 
 namespace weft::node {
 
@@ -27,6 +29,14 @@ struct FunctionChange {
   std::optional<std::vector<PKeyChoice>> pkeys{};  // no entry twice
   std::optional<std::uint32_t> mads_per_second{};  // 0, here and below: no limit
   std::optional<std::uint32_t> groups{};
+  std::optional<verbs::PortPolicy> policy{};
+};
+
+/// GUIDs that a virtual function gets in place of those that it has; neither is 0 or all ones.
+struct FunctionGuids {
+  std::optional<Guid> node{};
+  std::optional<Guid> port{};
+  [[nodiscard]] bool empty() const { return !node && !port; }
 };
 
 /// A parsed request.
@@ -51,15 +61,18 @@ struct NodeChange {
 
   // Add and Set, of a virtual function:
   FunctionChange function{};
+  // Set, of a virtual function:
+  FunctionGuids guids{};
 };
 
 inline constexpr std::string_view kNodeChangeGrammar =
     "add host NAME link=PORT... [hcas=N] [ports=N], add switch NAME ports=N link=PORT..., "
-    "add vf NAME [of=PORT] [QUOTA]..., set vf NAME QUOTA..., assign vf NAME of=PORT, unassign vf "
+    "add vf NAME [of=PORT] [QUOTA]..., set vf NAME QUOTA... [node_guid=GUID] [port_guid=GUID], "
+    "assign vf NAME of=PORT, unassign vf "
     "NAME, move vf NAME of=PORT or remove NAME [force], where a QUOTA is "
-    "pkeys=ENTRY,..., mads=N or groups=N (0: no limit), and an ENTRY of the port's P_Key table is "
-    "an "
-    "index or a key as 0x8005";
+    "pkeys=ENTRY,..., mads=N or groups=N (0: no limit) or policy=down|up|follow, an ENTRY of the "
+    "port's P_Key table is an "
+    "index or a key as 0x8005, and a GUID is as 0x0002c90300000001";
 
 /// Parses kNodeChangeGrammar. Names and ports are not checked against the fabric.
 [[nodiscard]] Result<NodeChange> read_node_change(std::string_view text);

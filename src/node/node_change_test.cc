@@ -110,5 +110,23 @@ TEST(NodeChange, KeepsToTheLimits) {
   }
 }
 
+TEST(NodeChange, SetsTheGuidsAndThePolicyOfAFunction) {
+  const auto set = read_node_change(
+      "set vf v1 policy=up node_guid=0x0002C90300000011 port_guid=0x2c90300000012");
+  ASSERT_TRUE(set) << set.error().reason;
+  EXPECT_EQ(set->function.policy, verbs::PortPolicy::Up);
+  EXPECT_EQ(set->guids.node, Guid{0x0002'C903'0000'0011});
+  EXPECT_EQ(set->guids.port, Guid{0x0002'C903'0000'0012});
+  EXPECT_EQ(read_node_change("add vf v1 of=h1 policy=down")->function.policy,
+            verbs::PortPolicy::Down);
+  for (const char* text :
+       {"set vf v1 policy=Up", "set vf v1 policy=auto", "set vf v1 node_guid=11",
+        "set vf v1 node_guid=0x", "set vf v1 node_guid=0x0", "set vf v1 port_guid=0x1G",
+        "set vf v1 port_guid=0xffffffffffffffff", "set vf v1 port_guid=0x11223344556677889",
+        "add vf v1 of=h1 node_guid=0x11", "move vf v1 of=h1 policy=up"}) {
+    EXPECT_FALSE(read_node_change(text)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace weft::node

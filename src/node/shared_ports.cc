@@ -1,11 +1,13 @@
 #include "node/shared_ports.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/assert.h"
 #include "base/process_slot.h"
 #include "fabric/virtual_ports.h"
+#include "verbs/port_policy.h"
 
 namespace weft::node {
 
@@ -106,6 +108,15 @@ Result<void> SharedPorts::change(PortIndex port, const fabric::FunctionDescripti
   return {};
 }
 
+void SharedPorts::follow_guid(PortIndex port, Instant now) {
+  const Function& function = functions_.at(port);
+  Shared& shared = shared_.at(function.physical);
+  const auto set = shared.port->set_guid(function.number, tables_.port(port).guid, now);
+  WEFT_ASSERT(set.has_value(), "a function that was added has a GUID");
+  ports_as_of_ = 0;
+  pass_on(function.physical, shared, now);
+}
+
 const fabric::FunctionDescription& SharedPorts::description_of(PortIndex port) const {
   return shared_.at(functions_.at(port).physical).descriptions.at(port);
 }
@@ -204,6 +215,17 @@ std::vector<PortIndex> SharedPorts::functions_of(PortIndex physical) const {
   return ports;
 }
 
+std::vector<PortIndex> SharedPorts::functions_of_hca(fabric::HcaIndex hca) const {
+  const fabric::HcaRecord& record = tables_.hcas()[hca.value()];
+  std::vector<PortIndex> ports;
+  for (std::uint32_t i = 0; i < record.port_count; ++i) {
+    std::ranges::copy(functions_of(PortIndex{record.first_port.value() + i}),
+                      std::back_inserter(ports));
+  }
+  std::ranges::sort(ports, {}, &PortIndex::value);
+  return ports;
+}
+
 std::vector<PortIndex> SharedPorts::physical_ports() const {
   std::vector<PortIndex> ports;
   for (const auto& [physical, shared] : shared_) {
@@ -258,7 +280,9 @@ void SharedPorts::update(PortIndex physical, Shared& shared, Instant now) {
   shared.port->update(physical_port_of(tables_, physical), now);
   pass_on(physical, shared, now);
   for (const auto& [number, port] : shared.functions) {
-    write_port(physical, port, shared.port->port_of(number));
+    sriov::VirtualPort wanted = shared.port->port_of(number);
+    wanted.state = verbs::state_under(shared.descriptions.at(port).policy, wanted.state);
+    write_port(physical, port, wanted);
   }
 }
 

@@ -50,9 +50,12 @@ class SharedPorts {
   [[nodiscard]] Result<void> add(fabric::PortIndex physical, fabric::PortIndex port,
                                  sriov::FunctionId function,
                                  const fabric::FunctionDescription& wanted, Instant now);
-  /// Changes the function's P_Keys and quotas. Errors are those of sriov::SharedPort::change.
+  /// Changes the function's P_Keys, quotas and policy. Errors are those of
+  /// sriov::SharedPort::change.
   [[nodiscard]] Result<void> change(fabric::PortIndex port,
                                     const fabric::FunctionDescription& wanted);
+  /// The function gets the GUID that the tables have for its port now.
+  void follow_guid(fabric::PortIndex port, Instant now);
   void remove(fabric::PortIndex port, Instant now);
   /// The function of `port` becomes that number of another physical port, with its GUID, its
   /// memberships and its communication IDs. Returns how many of these are in use there, whose
@@ -74,6 +77,9 @@ class SharedPorts {
   [[nodiscard]] fabric::PortIndex physical_of(fabric::PortIndex port) const;
   /// The ports of the functions of a physical port.
   [[nodiscard]] std::vector<fabric::PortIndex> functions_of(fabric::PortIndex physical) const;
+  /// Those of all ports of an HCA, in the order in which they came into the fabric: their numbers
+  /// rest for a while and can be others when the same functions come again.
+  [[nodiscard]] std::vector<fabric::PortIndex> functions_of_hca(fabric::HcaIndex hca) const;
   /// Physical ports that have functions, or had some.
   [[nodiscard]] std::vector<fabric::PortIndex> physical_ports() const;
   /// What multiplexes a port of physical_ports().

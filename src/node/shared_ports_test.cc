@@ -29,7 +29,7 @@ class SharedPortsOfTables : public ::testing::Test {
  protected:
   SharedPortsOfTables() {
     fabric::Topology topology = *fabric::generate_star(2);
-    for (const std::string& name : {"v1", "v2"}) {
+    for (const char* const name : {"v1", "v2"}) {
       topology.hosts.push_back(fabric::make_host(name, 1, 1));
       fabric.builder.grow(topology, {});
     }

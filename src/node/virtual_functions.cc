@@ -199,6 +199,7 @@ Result<void> Fabric::describe(const FunctionChange& change, PortIndex physical,
                               fabric::FunctionDescription& wanted) const {
   wanted.quotas.mads_per_second = change.mads_per_second.value_or(wanted.quotas.mads_per_second);
   wanted.quotas.groups = change.groups.value_or(wanted.quotas.groups);
+  wanted.policy = change.policy.value_or(wanted.policy);
   if (!change.pkeys) {
     return {};
   }
@@ -218,12 +219,17 @@ Result<void> Fabric::describe(const FunctionChange& change, PortIndex physical,
   return {};
 }
 
-Result<void> Fabric::set_function(const NodeChange& change) {
+Result<void> Fabric::set_function(const NodeChange& change, Instant now) {
+  if (auto possible = check_guids(change.name, change.guids); !possible) {
+    return possible;
+  }
   if (FunctionChange* const kept = find_unassigned(change.name)) {
     kept->pkeys = change.function.pkeys ? change.function.pkeys : kept->pkeys;
     kept->mads_per_second =
         change.function.mads_per_second ? change.function.mads_per_second : kept->mads_per_second;
     kept->groups = change.function.groups ? change.function.groups : kept->groups;
+    kept->policy = change.function.policy ? change.function.policy : kept->policy;
+    set_guids(builder_.node(*builder_.find_node(change.name)).first_port, change.guids, now);
     return {};
   }
   const auto found = find_function(change.name);
@@ -237,7 +243,11 @@ Result<void> Fabric::set_function(const NodeChange& change) {
   if (auto described = describe(change.function, function->physical, of, wanted); !described) {
     return described;
   }
-  return management_.shared_ports().change(port, wanted);
+  auto changed = management_.shared_ports().change(port, wanted);
+  if (changed) {
+    set_guids(port, change.guids, now);
+  }
+  return changed;
 }
 
 /// What a function has, at another port: the same P_Keys, which must be in that port's table, too.

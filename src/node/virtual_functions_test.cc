@@ -372,5 +372,124 @@ TEST_F(VirtualFunctions, ShareThePortOfAHostOnly) {
   EXPECT_THAT(change("add vf h2 of=h1"), HasSubstr("has a node h2 already"));
 }
 
+TEST_F(VirtualFunctions, AreAsManyAsAreAskedForOrNone) {
+  const fabric::HcaIndex hca = tables().port(port("h1")).hca;
+  const auto ask = [&](std::uint32_t count) {
+    const auto done = fabric().set_function_count(hca, count, now_);
+    settle();
+    return done ? std::string{} : done.error().reason;
+  };
+  const auto has = [&] { return fabric().management().shared_ports().functions_of_hca(hca); };
+  ASSERT_EQ(change("add vf h1v2 of=h2"), "");  // whose name is taken
+  ASSERT_EQ(ask(3), "");
+  EXPECT_THAT(has(), ElementsAre(port("h1v1"), port("h1v3"), port("h1v4")));
+  EXPECT_EQ(tables().port(port("h1v4")).state, PortState::Active);
+  EXPECT_EQ(ask(3), "") << "as many as there are";
+  EXPECT_THAT(ask(4), HasSubstr("there are 3 virtual functions already"));
+  EXPECT_EQ(has().size(), 3U);
+  ASSERT_TRUE(fabric().attach("h1v3", now_));
+  EXPECT_EQ(ask(0), "") << "though a program runs there";
+  EXPECT_TRUE(has().empty());
+  EXPECT_TRUE(tables().find_node("h1v2"));
+  EXPECT_EQ(ask(0), "");
+  ASSERT_EQ(ask(2), "") << "the numbers of those before rest, and others are free";
+  EXPECT_THAT(has(), ElementsAre(port("h1v1"), port("h1v3")));
+  EXPECT_EQ(tables().port(port("h1v1")).state, PortState::Active);
+}
+
+TEST_F(VirtualFunctions, AreNotLeftByHalfWhereThereIsNoRoomForAll) {
+  const fabric::HcaIndex hca = tables().port(port("h1")).hca;
+  const auto nodes = tables().nodes().size();
+  const auto refused = fabric().set_function_count(hca, fabric::kMostVirtualFunctions + 1, now_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::OutOfMemory);
+  EXPECT_GT(tables().nodes().size(), nodes) << "some were made";
+  EXPECT_TRUE(fabric().management().shared_ports().functions_of_hca(hca).empty());
+  EXPECT_FALSE(tables().find_node("h1v1"));
+}
+
+TEST_F(VirtualFunctions, AreThoseOfAnHcaInTheOrderInWhichTheyCame) {
+  ASSERT_EQ(change("add vf v1 of=h1"), "");
+  ASSERT_EQ(change("add vf v2 of=h1"), "");
+  ASSERT_EQ(change("unassign vf v1"), "");
+  ASSERT_EQ(change("assign vf v1 of=h1"), "");  // with another number
+  const SharedPorts& shared = fabric().management().shared_ports();
+  EXPECT_GT(shared.function_at(port("v1"))->number.value(),
+            shared.function_at(port("v2"))->number.value());
+  EXPECT_THAT(shared.functions_of_hca(tables().port(port("h1")).hca),
+              ElementsAre(port("v1"), port("v2")));
+}
+
+TEST_F(VirtualFunctions, HaveTheGuidsThatTheyAreGiven) {
+  const Guid node{0x0011'2233'4455'6600};
+  const Guid guid{0x0011'2233'4455'6601};
+  ASSERT_EQ(change("add vf v1 of=h1"), "");
+  ASSERT_EQ(change("add vf v2 of=h1"), "");
+  const Gid before = tables().gids(port("v1")).front();
+  ASSERT_EQ(change("set vf v1 node_guid=0x0011223344556600 port_guid=0x0011223344556601"), "");
+  const PortRecord& record = tables().port(port("v1"));
+  EXPECT_EQ(tables().hcas()[record.hca.value()].guid, node);
+  EXPECT_EQ(record.guid, guid);
+  EXPECT_EQ(record.state, PortState::Active) << "SA knows it";
+  EXPECT_EQ(tables().gids(port("v1")).front(), (Gid{before.prefix(), guid}));
+  EXPECT_THAT(tables().gids(port("h1")), ::testing::Contains(Gid{before.prefix(), guid}));
+  EXPECT_THAT(tables().gids(port("h1")), ::testing::Not(::testing::Contains(before)));
+
+  EXPECT_THAT(change("set vf v2 port_guid=0x0011223344556601"), HasSubstr("v1 has the GUID"));
+  EXPECT_THAT(change("set vf v2 node_guid=0x0011223344556600"), HasSubstr("v1 has the GUID"));
+  EXPECT_EQ(change("set vf v1 port_guid=0x0011223344556601"), "") << "its own";
+  const auto program = fabric().attach("v1", now_);
+  ASSERT_TRUE(program);
+  EXPECT_THAT(change("set vf v1 port_guid=0x0011223344556602"), HasSubstr("1 programs run on v1"));
+  EXPECT_EQ(change("set vf v1 mads=5"), "");
+  EXPECT_EQ(tables().port(port("v1")).guid, guid);
+}
+
+TEST_F(VirtualFunctions, TakeOverTheGuidOfOneThatIsGone) {
+  const Guid guid{0x0011'2233'4455'6601};
+  ASSERT_EQ(change("add vf v1 of=h1"), "");
+  ASSERT_EQ(change("add vf v2 of=h1"), "");  // later in the tables
+  ASSERT_EQ(change("set vf v2 port_guid=0x0011223344556601"), "");
+  ASSERT_EQ(change("remove v2"), "");
+  ASSERT_EQ(change("set vf v1 port_guid=0x0011223344556601"), "");
+  EXPECT_EQ(tables().port(port("v1")).state, PortState::Active);
+  const std::vector<std::byte> image = fabric().next_tables();
+  const auto view = fabric::TablesView::open(image);
+  ASSERT_TRUE(view);
+  EXPECT_EQ(view->owner_of(Gid{kDefaultGidPrefix, guid}), port("v1"));
+}
+
+TEST_F(VirtualFunctions, WithoutAPortHaveTheirGuidsAndPolicyToo) {
+  ASSERT_EQ(change("add vf v1 policy=down"), "");
+  ASSERT_EQ(change("set vf v1 port_guid=0x0011223344556601"), "");
+  ASSERT_EQ(change("assign vf v1 of=h1"), "");
+  EXPECT_EQ(tables().port(port("v1")).state, PortState::Down);
+  ASSERT_EQ(change("unassign vf v1"), "");
+  ASSERT_EQ(change("set vf v1 policy=follow"), "");
+  ASSERT_EQ(change("assign vf v1 of=h2"), "");
+  EXPECT_EQ(tables().port(port("v1")).state, PortState::Active);
+  EXPECT_THAT(tables().gids(port("v1")),
+              ElementsAre(Gid{kDefaultGidPrefix, Guid{0x0011'2233'4455'6601}}));
+}
+
+TEST_F(VirtualFunctions, AreDownOrUpByTheirPolicy) {
+  ASSERT_EQ(change("add vf v1 of=h2"), "");
+  const auto state = [&] { return tables().port(port("v1")).state; };
+  ASSERT_EQ(change("set vf v1 policy=down"), "");
+  EXPECT_EQ(state(), PortState::Down);
+  ASSERT_EQ(change("set vf v1 policy=up"), "");
+  EXPECT_EQ(state(), PortState::Active);
+  ASSERT_TRUE(fabric().change_port(port("h2"), {.is_plugged = false, .settings = {}}, now_));
+  settle();
+  EXPECT_EQ(state(), PortState::Initialize);
+  ASSERT_EQ(change("set vf v1 policy=follow"), "");
+  EXPECT_EQ(state(), PortState::Down);
+  ASSERT_TRUE(fabric().change_port(port("h2"), {.is_plugged = true, .settings = {}}, now_));
+  settle();
+  EXPECT_EQ(state(), PortState::Active);
+  EXPECT_EQ(fabric().management().shared_ports().description_of(port("v1")).policy,
+            verbs::PortPolicy::Follow);
+}
+
 }  // namespace
 }  // namespace weft::node

@@ -100,6 +100,19 @@ Result<void> Multiplexer::change_function(FunctionId function, const FunctionOpt
   return {};
 }
 
+Result<void> Multiplexer::set_guid(FunctionId function, Guid guid, Instant now) {
+  const auto found = functions_.find(function);
+  if (found == functions_.end() || function == kPhysicalFunction) {
+    return fail(ErrorCode::NotFound, "there is no virtual function {}", function.value());
+  }
+  if (auto wanted = alias_guids_.set(function, guid, now); !wanted) {
+    return wanted;
+  }
+  found->second.options.guid = guid;
+  settle(now);
+  return {};
+}
+
 Result<void> Multiplexer::remove_function(FunctionId function, Instant now) {
   if (function == kPhysicalFunction) {
     return fail(ErrorCode::InvalidArgument, "the physical function stays");

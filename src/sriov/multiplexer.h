@@ -83,6 +83,9 @@ class Multiplexer {
   /// Changes all options but the GUID. NotFound; InvalidArgument: a P_Key index that the port does
   /// not have.
   [[nodiscard]] Result<void> change_function(FunctionId function, const FunctionOptions& options);
+  /// Another alias GUID: the one before is given up at once, and the function's port is Active when
+  /// SA has registered the new one. NotFound.
+  [[nodiscard]] Result<void> set_guid(FunctionId function, Guid guid, Instant now);
   /// Removes it here, and says what another port needs to go on. NotFound.
   [[nodiscard]] Result<FunctionState> export_function(FunctionId function, Instant now);
   /// Adds it as such. Returns the physical communication IDs that are in use here, whose

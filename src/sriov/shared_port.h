@@ -67,6 +67,10 @@ class SharedPort {
   [[nodiscard]] Result<void> change(FunctionId function, const FunctionOptions& options) {
     return mux_.change_function(function, options);
   }
+  /// As Multiplexer::set_guid.
+  [[nodiscard]] Result<void> set_guid(FunctionId function, Guid guid, Instant now) {
+    return mux_.set_guid(function, guid, now);
+  }
   /// As Multiplexer::export_function and import_function: a function moves to another port.
   [[nodiscard]] Result<FunctionState> export_function(FunctionId function, Instant now);
   [[nodiscard]] Result<std::vector<std::uint32_t>> import_function(FunctionId function,

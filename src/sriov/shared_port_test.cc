@@ -78,6 +78,21 @@ TEST_F(SriovSharedPort, IsActiveForAFunctionWhenSaHasItsGuid) {  // part of T-SR
   EXPECT_EQ(port.port_of(kA).state, verbs::PortState::Down);
 }
 
+TEST_F(SriovSharedPort, GivesAFunctionAnotherGuid) {
+  add(kA);
+  add(kB);
+  ASSERT_EQ(port.port_of(kA).state, verbs::PortState::Active);
+  ASSERT_TRUE(port.set_guid(kA, Guid{0x777}, kStart).has_value());
+  EXPECT_EQ(port.port_of(kA).state, verbs::PortState::Initialize) << "SA does not know it yet";
+  EXPECT_EQ(port.port_of(kA).gid, std::nullopt);
+  let_sa_answer();
+  EXPECT_EQ(port.port_of(kA).state, verbs::PortState::Active);
+  EXPECT_EQ(port.port_of(kA).gid, (Gid{kDefaultGidPrefix, Guid{0x777}}));
+  EXPECT_EQ(port.port_of(kB).gid, (Gid{kDefaultGidPrefix, Guid{0x102}}));
+  EXPECT_FALSE(port.set_guid(FunctionId{9}, Guid{0x778}, kStart).has_value());
+  EXPECT_FALSE(port.set_guid(kPhysicalFunction, Guid{0x778}, kStart).has_value());
+}
+
 TEST_F(SriovSharedPort, AsksSaOnlyWhileItIsActive) {
   add(kA);
   physical.state = verbs::PortState::Down;

@@ -12,6 +12,7 @@
 #include "verbs/mtu.h"
 #include "verbs/path.h"
 #include "verbs/port_attributes.h"
+#include "verbs/port_policy.h"
 #include "verbs/port_state.h"
 #include "verbs/qp_attributes.h"
 #include "verbs/qp_state.h"
@@ -111,6 +112,22 @@ TEST(VerbsNouns, ASourceLidHasAsManyPathBitsAsTheLmcSays) {
   EXPECT_EQ(port.source_lid(7), Lid{11});
   EXPECT_EQ(port.pkey(0), PKey{0x8001});
   EXPECT_FALSE(port.pkey(1).is_valid());
+}
+
+TEST(PortPolicies, HaveTheNamesOfMlx5AndSayWhatAPortMayBe) {
+  for (const PortPolicy policy : kPortPolicies) {
+    EXPECT_EQ(port_policy_of(name_of(policy)), policy);
+  }
+  EXPECT_EQ(port_policy_of("Follow"), PortPolicy::Follow);
+  EXPECT_EQ(port_policy_of("follow"), std::nullopt);
+  EXPECT_EQ(port_policy_of(""), std::nullopt);
+  for (const PortState state :
+       {PortState::Down, PortState::Initialize, PortState::Armed, PortState::Active}) {
+    EXPECT_EQ(state_under(PortPolicy::Down, state), PortState::Down);
+    EXPECT_EQ(state_under(PortPolicy::Follow, state), state);
+    EXPECT_EQ(state_under(PortPolicy::Up, state),
+              state == PortState::Down ? PortState::Initialize : state);
+  }
 }
 
 }  // namespace
