@@ -114,9 +114,10 @@ class NamespaceRequest {
     if (!made) {
       return std::unexpected(made.error());
     }
-    return socket_.send(uabi::KeepHostNamespaces{.version = uabi::kVersion, .host = host_},
-                        std::array{made->mount.get(), made->network.get(), made->uts.get(),
-                                   made->sys_class.get(), made->dev_infiniband.get()});
+    return socket_.send(
+        uabi::KeepHostNamespaces{.version = uabi::kVersion, .host = host_},
+        std::array{made->mount.get(), made->network.get(), made->uts.get(), made->sys_class.get(),
+                   made->dev_infiniband.get(), made->functions.get()});
   }
 
   [[nodiscard]] static Result<void> enter_kept(std::vector<os::UniqueFd> descriptors) {
@@ -125,7 +126,8 @@ class NamespaceRequest {
                                           .network = std::move(descriptors.at(kNetwork)),
                                           .uts = std::move(descriptors.at(kUts)),
                                           .sys_class = {},
-                                          .dev_infiniband = {}};
+                                          .dev_infiniband = {},
+                                          .functions = {}};
     return namespaces::enter(user, kept);
   }
 

@@ -30,7 +30,9 @@
 #include "daemon/umad/is_sm_files.h"
 #include "fabric/counters.h"
 #include "fabric/faults.h"
+#include "host_view/function_files.h"
 #include "node/fabric.h"
+#include "node/host_view.h"
 #include "node/local_services.h"
 #include "node/port_mappers.h"
 #include "node/shared_devices.h"
@@ -193,6 +195,13 @@ class Daemon::Impl {
   void keep_host_namespaces(Client& client, const uabi::KeepHostNamespaces& request,
                             std::array<os::UniqueFd, uabi::kKeepHostDescriptors> descriptors);
   void leave_host_makers(const Client& client);
+  // --- files of virtual functions in hosts' /sys (daemon_functions.cc)
+  [[nodiscard]] host_view::HostView view_host(fabric::NodeIndex host,
+                                              node::WithCounters counters) const;
+  [[nodiscard]] int write_function_file(fabric::NodeIndex host, const std::string& path,
+                                        std::string_view text);
+  [[nodiscard]] Result<void> change_functions(fabric::NodeIndex host,
+                                              const host_view::FunctionWrite& write);
   [[nodiscard]] std::string hosts_file_path() const;
   void write_hosts_file();
   void follow_hosts();
@@ -226,6 +235,7 @@ class Daemon::Impl {
   void clear_faults(Client& client, const uabi::ClearFaults& request);
   void change_port(Client& client, const uabi::ChangePort& request);
   void change_node(Client& client, const uabi::ChangeNode& request);
+  void follow_change_of_nodes();
   void drop_programs_of_removed_hosts();
   [[nodiscard]] std::vector<fabric::OwnedCounterPage> counter_pages() const;
   [[nodiscard]] Result<std::uint32_t> begin_fault(const fabric::FaultDescription& fault);

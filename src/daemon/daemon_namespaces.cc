@@ -13,7 +13,6 @@
 
 #include "daemon/daemon_impl.h"
 #include "node/host_services.h"
-#include "node/host_view.h"
 #include "os/clock.h"
 
 namespace weft::daemon {
@@ -40,11 +39,7 @@ KeptNamespaces::Handlers Daemon::Impl::namespace_handlers() {
   return {
       .view =
           [this](fabric::NodeIndex host, bool has_counters) {
-            return node::view_host({.tables = fabric_->builder(),
-                                    .agents = management().agents(),
-                                    .counters = *counters_},
-                                   host, os::now(),
-                                   has_counters ? node::WithCounters::Yes : node::WithCounters::No);
+            return view_host(host, has_counters ? node::WithCounters::Yes : node::WithCounters::No);
           },
       .is_sm_path =
           [this](fabric::NodeIndex host, const std::string& device, std::uint32_t port) {
@@ -52,6 +47,10 @@ KeptNamespaces::Handlers Daemon::Impl::namespace_handlers() {
             const auto path =
                 watch_is_sm(host, name, device, PortNumber{static_cast<std::uint8_t>(port)});
             return path.value_or("");
+          },
+      .write_function_file =
+          [this](fabric::NodeIndex host, const std::string& path, std::string_view text) {
+            return write_function_file(host, path, text);
           },
       .log = [this](std::string_view line) { log_.write(line); },
   };

@@ -115,9 +115,7 @@ void Daemon::Impl::answer_netlink(NetlinkServer::Id socket, const node::NetlinkS
   if (host_view::reads_devices(datagram)) {
     const auto counters =
         host_view::reads_counters(datagram) ? node::WithCounters::Yes : node::WithCounters::No;
-    view = node::view_host(
-        {.tables = fabric_->builder(), .agents = management().agents(), .counters = *counters_},
-        sender.host, os::now(), counters);
+    view = view_host(sender.host, counters);
   }
   if (host_view::reads_resources(datagram)) {
     add_programs(view, sender.host, held);

@@ -53,11 +53,15 @@ void Daemon::Impl::change_node(Client& client, const uabi::ChangeNode& request) 
     return;
   }
   log_.write(fmt::format("node: {}", request.change));
+  follow_change_of_nodes();
+  answer(client, "");
+}
+
+void Daemon::Impl::follow_change_of_nodes() {
   publish();            // programs of a removed host see their ports go down
   settle_management();  // traps, and usually the sweep that they trigger
   drop_programs_of_removed_hosts();
   follow_hosts();
-  answer(client, "");
 }
 
 /// Disconnects the programs of removed hosts, which ends their devices. They have been notified

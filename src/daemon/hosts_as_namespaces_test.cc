@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -91,7 +93,7 @@ class HostsAsNamespaces : public ::testing::Test {
     return answer(socket,
                   uabi::KeepHostNamespaces{.version = uabi::kVersion, .host = std::move(host)},
                   {made->mount.get(), made->network.get(), made->uts.get(), made->sys_class.get(),
-                   made->dev_infiniband.get()});
+                   made->dev_infiniband.get(), made->functions.get()});
   }
 
   /// A process on the host, which is made if it is missing; it has entered when this returns.
@@ -119,7 +121,8 @@ class HostsAsNamespaces : public ::testing::Test {
                                            .network = std::move(kept.descriptors[2]),
                                            .uts = std::move(kept.descriptors[3]),
                                            .sys_class = {},
-                                           .dev_infiniband = {}};
+                                           .dev_infiniband = {},
+                                           .functions = {}};
       const bool has_entered = namespaces::enter(kept.descriptors[0], all).has_value();
       close(entered[1]);
       _exit(has_entered && work() ? 0 : 1);
@@ -280,6 +283,45 @@ TEST_F(HostsAsNamespaces, EndWithTheFabric) {
   EXPECT_EQ(WTERMSIG(status), SIGKILL);
   fabric_->end();
   EXPECT_FALSE(fs::exists(directory));
+}
+
+/// Of a process on a host: 0, or the errno of a write.
+[[nodiscard]] int write_file(const std::string& path, std::string_view text) {
+  const os::UniqueFd file{open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC)};
+  const bool is_written =
+      file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  return is_written ? 0 : errno;
+}
+
+TEST_F(HostsAsNamespaces, MakeVirtualFunctionsByTheFilesOfOperators) {
+  const std::string device = "/sys/class/infiniband/weft0/device/";
+  const auto write_on = [&](const std::string& file, std::string_view text, int error) {
+    return on("h1", [&] { return write_file(device + file, text) == error; });
+  };
+  EXPECT_EQ(read_on("h1", device + "sriov_totalvfs"), "247\n");
+  EXPECT_EQ(read_on("h1", device + "sriov_numvfs"), "0\n");
+  EXPECT_TRUE(write_on("sriov_numvfs", "2\n", 0));
+  EXPECT_EQ(read_on("h1", device + "sriov_numvfs"), "2\n");
+  EXPECT_TRUE(write_on("sriov_numvfs", "3\n", EBUSY));
+  EXPECT_TRUE(write_on("sriov_numvfs", "248\n", ERANGE));
+  EXPECT_TRUE(write_on("sriov_numvfs", "two\n", EINVAL));
+  EXPECT_TRUE(write_on("sriov_totalvfs", "2\n", EACCES));
+  EXPECT_TRUE(write_on("sriov/2/port", "00:11:22:33:44:55:66:77\n", ENOENT)) << "0 and 1 are there";
+  EXPECT_TRUE(write_on("sriov/1/port", "00:11:22:33:44:55:66:77\n", 0));
+  EXPECT_EQ(read_on("h1", device + "sriov/1/port"), "00:11:22:33:44:55:66:77\n");
+  EXPECT_TRUE(write_on("sriov/0/port", "00:11:22:33:44:55:66:77\n", EEXIST));
+  EXPECT_TRUE(write_on("sriov/0/node", "00:11:22:33:44:55:66:88\n", 0));
+  EXPECT_EQ(read_on("h1v1", "/sys/class/infiniband/weft0/node_guid"), "0011:2233:4455:6688\n");
+  EXPECT_TRUE(on("h1v1", [&] { return !fs::exists(device + "sriov_numvfs"); }));
+  EXPECT_EQ(command(uabi::ChangeNode{.version = uabi::kVersion, .change = "add vf v9 of=h1"}), "");
+  EXPECT_EQ(read_on("h1", device + "sriov_numvfs"), "3\n") << "however they came";
+  const pid_t inside = start("h1v2", [] { return sleep(60) == 0; });
+  EXPECT_TRUE(write_on("sriov_numvfs", "0\n", 0));
+  int status = 0;
+  ASSERT_EQ(waitpid(inside, &status, 0), inside);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << "its host is gone";
+  EXPECT_EQ(read_on("h1", device + "sriov_numvfs"), "0\n");
+  EXPECT_THAT(refusal(ask(connected(), "h1v1")), HasSubstr("has no host or switch h1v1"));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "base/identifiers.h"
 #include "base/keys.h"
+#include "verbs/port_policy.h"
 
 namespace weft::host_view {
 
@@ -117,6 +118,21 @@ struct ProgramView {
   bool operator==(const ProgramView&) const = default;
 };
 
+/// A virtual function, as the driver of its physical one shows it.
+struct FunctionView {
+  Guid node_guid{};
+  Guid port_guid{};
+  verbs::PortPolicy policy{verbs::PortPolicy::Follow};
+  bool operator==(const FunctionView&) const = default;
+};
+
+/// What a device that can have virtual functions says of them.
+struct SriovView {
+  std::uint32_t total{};  ///< how many it can have
+  std::vector<FunctionView> functions{};
+  bool operator==(const SriovView&) const = default;
+};
+
 struct DeviceView {
   std::uint32_t index{};
   std::string name{};
@@ -131,6 +147,7 @@ struct DeviceView {
   std::string protocol{};  ///< "ib", "opa", "roce"
   std::vector<PortView> ports{};
   std::vector<ProgramView> programs{};
+  std::optional<SriovView> sriov{};  ///< none: it is a virtual function itself
   bool operator==(const DeviceView&) const = default;
 };
 

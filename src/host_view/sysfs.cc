@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
+
+#include "host_view/function_files.h"
 
 namespace weft::host_view {
 namespace {
@@ -48,6 +51,9 @@ class Folder {
   void file(std::string_view name, std::string content,
             Freshness freshness = Freshness::WhenTablesChange) const {
     tree_.files.push_back({fmt::format("{}/{}", path_, name), content + '\n', freshness});
+  }
+  void link(std::string_view name, std::string target) const {
+    tree_.links.push_back({fmt::format("{}/{}", path_, name), std::move(target)});
   }
   [[nodiscard]] Folder folder(std::string_view name) const {
     return {tree_, fmt::format("{}/{}", path_, name)};
@@ -106,6 +112,11 @@ void add_device(const Folder& folder, const DeviceView& device) {
   const Folder parent = folder.folder("device");
   parent.file("numa_node", "-1");
   parent.file("uevent", "DRIVER=weft");
+  if (device.sriov) {
+    for (const std::string_view name : function_file_names()) {
+      parent.link(name, fmt::format("../../../weft/{}/{}", device.name, name));
+    }
+  }
   const Folder ports = folder.folder("ports");
   for (const PortView& port : device.ports) {
     add_port(ports.folder(fmt::format("{}", port.number)), port);

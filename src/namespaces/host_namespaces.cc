@@ -101,6 +101,7 @@ Result<HostNamespaces> make_host_namespaces(const FabricNamespaces& fabric,
     if (descriptors) {
       descriptors->push_back(std::move(folders->sys_class));
       descriptors->push_back(std::move(folders->dev_infiniband));
+      descriptors->push_back(std::move(folders->functions));
     }
     return descriptors;
   });
@@ -111,7 +112,8 @@ Result<HostNamespaces> make_host_namespaces(const FabricNamespaces& fabric,
                         .network = std::move(made->at(1)),
                         .uts = std::move(made->at(2)),
                         .sys_class = std::move(made->at(3)),
-                        .dev_infiniband = std::move(made->at(4))};
+                        .dev_infiniband = std::move(made->at(4)),
+                        .functions = std::move(made->at(5))};
 }
 
 Result<void> enter(const os::UniqueFd& user, const HostNamespaces& host) {

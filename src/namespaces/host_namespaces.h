@@ -33,6 +33,10 @@ struct HostNamespaces {
   os::UniqueFd sys_class;
   /// The folder that is /dev/infiniband there.
   os::UniqueFd dev_infiniband;
+  /// The /dev/fuse of the file system that is /sys/class/weft there, whose requests somebody is to
+  /// answer; or, on a machine without FUSE for who makes it, that folder, read-only for programs
+  /// there, to be filled from outside.
+  os::UniqueFd functions;
 };
 
 /// How a host is to look.

@@ -3,8 +3,11 @@
 #include "namespaces/host_namespaces.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -13,6 +16,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -20,6 +24,7 @@
 #include <functional>
 #include <iterator>
 #include <string>
+#include <system_error>
 
 namespace weft::namespaces {
 namespace {
@@ -186,6 +191,65 @@ TEST_F(Namespaces, StayWhereTheyAreWhenEnteredAgain) {
     return enter(fabric_.user, hosts_[1]) && gethostname(name.data(), name.size()) == 0 &&
            std::string{name.data()} == "h2";
   }));
+}
+
+/// In a process of its own: a machine on which nobody has /dev/fuse.
+[[nodiscard]] bool hide_fuse() {
+  const auto own_ids = [](const char* file, unsigned id) {
+    std::ofstream{file} << id << ' ' << id << " 1";
+  };
+  const unsigned user = geteuid();
+  const unsigned group = getegid();
+  if (unshare(user == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0) {
+    return false;
+  }
+  if (user != 0) {
+    std::ofstream{"/proc/self/setgroups"} << "deny";
+    own_ids("/proc/self/uid_map", user);
+    own_ids("/proc/self/gid_map", group);
+  }
+  return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("/dev/null", "/dev/fuse", nullptr, MS_BIND, nullptr) == 0;
+}
+
+TEST_F(Namespaces, HaveAFileSystemForVirtualFunctionsWhoseRequestsSomebodyAnswers) {
+  struct stat status{};
+  ASSERT_EQ(fstat(hosts_[0].functions.get(), &status), 0);
+  EXPECT_TRUE(S_ISCHR(status.st_mode));
+  hosts_[0].functions.reset();
+  EXPECT_TRUE(on(1, [] {
+    std::error_code error;
+    const bool is_there = fs::exists("/sys/class/weft/weft0", error);
+    return !is_there && error.value() == ENOTCONN;
+  })) << "nobody waits for one who has gone";
+}
+
+TEST_F(Namespaces, HaveReadOnlyFilesOfVirtualFunctionsWithoutFuse) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    auto fabric = hide_fuse() ? make_fabric_namespaces()
+                              : Result<FabricNamespaces>{fail(ErrorCode::Io, "unshare")};
+    auto host = fabric ? make_host_namespaces(*fabric, {.name = "h1",
+                                                        .addresses = {"127.77.0.1"},
+                                                        .index = 1,
+                                                        .hosts_file = run_ / "hosts",
+                                                        .run_directory = run_,
+                                                        .fabric_id = "x"})
+                       : Result<HostNamespaces>{std::unexpected(fabric.error())};
+    if (!host) {
+      std::fprintf(stderr, "%s\n", host.error().reason.c_str());
+      _exit(1);
+    }
+    const os::UniqueFd file{
+        openat(host->functions.get(), "sriov_numvfs", O_WRONLY | O_CREAT | O_CLOEXEC, 0444)};
+    const bool is_filled = file && write(file.get(), "0\n", 2) == 2;
+    const bool has_entered = is_filled && enter(fabric->user, *host);
+    const bool is_refused = has_entered &&
+                            open("/sys/class/weft/sriov_numvfs", O_WRONLY | O_CLOEXEC) < 0 &&
+                            errno == EROFS;
+    _exit(is_refused && text_of("/sys/class/weft/sriov_numvfs") == "0\n" ? 0 : 2);
+  }
+  EXPECT_TRUE(ended_well(pid));
 }
 
 }  // namespace

@@ -173,6 +173,30 @@ constexpr std::string_view kSharedClass = "misc";
   return folder;
 }
 
+/// /sys/class/weft, below the host's own /sys/class: files whose writes somebody answers. FUSE file
+/// systems may be mounted in user namespaces since Linux 4.18, by who may open /dev/fuse; a
+/// container can forbid both.
+[[nodiscard]] Result<os::UniqueFd> mount_functions() {
+  static constexpr const char* kFolder = "/sys/class/weft";
+  std::error_code error;
+  fs::create_directories(kFolder, error);
+  os::UniqueFd device{open("/dev/fuse", O_RDWR | O_NONBLOCK | O_CLOEXEC)};
+  const std::string options = fmt::format(
+      "fd={},rootmode=40555,user_id=0,group_id=0,allow_other,default_permissions", device.get());
+  if (device &&
+      mount("weft", kFolder, "fuse", MS_NOSUID | MS_NODEV | MS_NOEXEC, options.c_str()) == 0) {
+    return device;
+  }
+  // A write must not seem to succeed: programs have the folder read-only, by a mount over it.
+  os::UniqueFd folder{open(kFolder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (!folder || !bind_mount(kFolder, kFolder) ||
+      mount(nullptr, kFolder, nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID, nullptr) !=
+          0) {
+    return std::unexpected(forbidden(kFolder, errno));
+  }
+  return folder;
+}
+
 }  // namespace
 
 Result<MountedFolders> mount_host(const HostDescription& host) {
@@ -184,6 +208,10 @@ Result<MountedFolders> mount_host(const HostDescription& host) {
   if (!sys_class) {
     return std::unexpected(std::move(sys_class.error()));
   }
+  auto functions = mount_functions();  // while /dev is the machine's
+  if (!functions) {
+    return std::unexpected(std::move(functions.error()));
+  }
   auto dev_infiniband = mount_dev();
   if (!dev_infiniband) {
     return std::unexpected(std::move(dev_infiniband.error()));
@@ -192,7 +220,8 @@ Result<MountedFolders> mount_host(const HostDescription& host) {
     return std::unexpected(std::move(mounted.error()));
   }
   return MountedFolders{.sys_class = std::move(*sys_class),
-                        .dev_infiniband = std::move(*dev_infiniband)};
+                        .dev_infiniband = std::move(*dev_infiniband),
+                        .functions = std::move(*functions)};
 }
 
 }  // namespace weft::namespaces

@@ -12,6 +12,7 @@ namespace weft::namespaces {
 struct MountedFolders {
   os::UniqueFd sys_class;
   os::UniqueFd dev_infiniband;
+  os::UniqueFd functions;  ///< as HostNamespaces has it
 };
 
 /// In a child that has a mount namespace of its own, owned by the fabric's user namespace, and is

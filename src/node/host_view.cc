@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "agents/pma.h"
+#include "fabric/virtual_ports.h"
 #include "hca/device_capabilities.h"
 
 namespace weft::node {
@@ -115,6 +117,24 @@ constexpr std::uint64_t kRdmaCmAbi = 4;
   return text;
 }
 
+/// None of a virtual function, which has none of its own, and where no function could be: at an HCA
+/// whose first port has no cable.
+[[nodiscard]] std::optional<host_view::SriovView> view_functions(const HostViewSources& sources,
+                                                                 const fabric::HcaRecord& hca,
+                                                                 fabric::HcaIndex index) {
+  if (sources.tables.port(hca.first_port).peer == fabric::kNoPort) {
+    return std::nullopt;
+  }
+  host_view::SriovView view{.total = fabric::kMostVirtualFunctions};
+  for (const fabric::PortIndex port : sources.shared_ports.functions_of_hca(index)) {
+    const fabric::PortRecord& record = sources.tables.port(port);
+    view.functions.push_back({.node_guid = sources.tables.hcas()[record.hca.value()].guid,
+                              .port_guid = record.guid,
+                              .policy = sources.shared_ports.description_of(port).policy});
+  }
+  return view;
+}
+
 void add_character_devices(const host_view::DeviceView& device, std::uint32_t& umad,
                            host_view::HostView& view) {
   using N = DeviceNumbers;
@@ -172,6 +192,7 @@ host_view::HostView view_host(const HostViewSources& sources, fabric::NodeIndex 
       device.ports.push_back(view_port(sources, fabric::PortIndex{hca.first_port.value() + port},
                                        port + 1, now, counters));
     }
+    device.sriov = view_functions(sources, hca, fabric::HcaIndex{node.first_hca.value() + i});
     add_character_devices(device, umad, view);
     view.devices.push_back(std::move(device));
   }

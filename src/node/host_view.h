@@ -11,6 +11,7 @@
 #include "fabric/counter_source.h"
 #include "fabric/tables.h"
 #include "host_view/host_view.h"
+#include "node/shared_ports.h"
 
 namespace weft::node {
 
@@ -40,6 +41,7 @@ struct HostViewSources {
   const fabric::TablesBuilder& tables;
   const agents::FabricAgents& agents;
   fabric::CounterSource& counters;
+  const SharedPorts& shared_ports;
 };
 
 /// Whether the counters of ports are read: that sums pages of all programs of the fabric.

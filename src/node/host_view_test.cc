@@ -60,7 +60,8 @@ b = "s1:3"
   [[nodiscard]] HostView view(std::string_view name, WithCounters counters = WithCounters::No) {
     return view_host({.tables = fabric_->builder(),
                       .agents = fabric_->management().agents(),
-                      .counters = counters_},
+                      .counters = counters_,
+                      .shared_ports = fabric_->management().shared_ports()},
                      *fabric_->builder().find_node(name), Instant{}, counters);
   }
   [[nodiscard]] fabric::PortIndex port(std::string_view name) {
@@ -136,6 +137,25 @@ TEST_F(ViewOfAHost, CharacterDevicesHaveLinuxsNumbers) {
 TEST_F(ViewOfAHost, OfASwitchOrARemovedHostThereIsNone) {
   EXPECT_TRUE(view("s1").devices.empty());
   EXPECT_TRUE(view("s1").character_devices.empty());
+}
+
+TEST_F(ViewOfAHost, HasTheVirtualFunctionsOfItsDevices) {
+  for (const char* text : {"add vf v1 of=h1/weft1:1", "add vf v2 of=h1/weft1:1",
+                           "set vf v2 policy=down node_guid=0x1122334455667788"}) {
+    ASSERT_TRUE(fabric_->change_node(*read_node_change(text), Instant{})) << text;
+  }
+  const HostView host = view("h1");
+  ASSERT_TRUE(host.devices[0].sriov && host.devices[1].sriov);
+  EXPECT_EQ(host.devices[0].sriov->total, 247U);
+  EXPECT_TRUE(host.devices[0].sriov->functions.empty());
+  ASSERT_THAT(host.devices[1].sriov->functions, SizeIs(2));
+  const host_view::FunctionView& second = host.devices[1].sriov->functions[1];
+  EXPECT_EQ(second.node_guid, Guid{0x1122'3344'5566'7788});
+  const fabric::TablesBuilder& tables = fabric_->builder();
+  EXPECT_EQ(second.port_guid, tables.port(tables.node(*tables.find_node("v2")).first_port).guid);
+  EXPECT_EQ(second.policy, verbs::PortPolicy::Down);
+  EXPECT_EQ(view("v2").devices[0].node_guid, second.node_guid);
+  EXPECT_FALSE(view("v2").devices[0].sriov) << "a function has none of its own";
 }
 
 }  // namespace

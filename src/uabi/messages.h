@@ -39,7 +39,7 @@ inline constexpr std::uint32_t kVersion = 19;
 /// Limits; policy, not from the specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
 inline constexpr std::size_t kMaxTextBytes = kMaxMessageBytes - 64;
-inline constexpr std::size_t kMaxDescriptors = 5;
+inline constexpr std::size_t kMaxDescriptors = 6;
 inline constexpr std::size_t kMaxGroupMembers = 2'048;
 
 // --- program to daemon

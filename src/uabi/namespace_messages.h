@@ -33,12 +33,13 @@ struct KeepFabricNamespaces {
 };
 
 /// Descriptors: mount, network and UTS namespace, the folders that are /sys/class and
-/// /dev/infiniband there.
+/// /dev/infiniband there, and what fills /sys/class/weft: the /dev/fuse of a file system that is
+/// mounted there, or a folder that is read-only there.
 struct KeepHostNamespaces {
   std::uint32_t version{};
   std::string host;
 };
-inline constexpr std::size_t kKeepHostDescriptors = 5;
+inline constexpr std::size_t kKeepHostDescriptors = 6;
 
 /// How the host is to look (namespaces::HostDescription).
 struct HostPlan {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Debian's programs in virtual functions: two of one host's port, beside another host; as root and as an ordinary user; a program that lies; functions that
 are taken away and whose port loses its cable; P_Keys and quotas, and what is said of them; captures of tunnels; functions of a topology file; programs that all
-use the same ids; functions that migrate; OpenSM as the manager; the commands of the guide.
+use the same ids; functions that migrate; OpenSM as the manager; the files of operators in /sys; the commands of the guide.
 
     sriov.py
 """
@@ -57,6 +57,9 @@ MIGRATION_SECONDS = 5
 FLOOD = weft_clients.ROOT / "tests" / "hostile" / "flooding_function.py"
 FLOODS = 2000
 MANY = 140                       # more than 127
+DEVICE = "/sys/class/infiniband/weft0/device"
+PORT_GUID = "00:11:22:33:44:55:66:01"
+BUSY, TOO_MANY, BAD = "Device or resource busy", "Numerical result out of range", "Invalid argument"
 ON_VL15 = "0,1,2,15,4,5,6,7,0,1,2,3,4,5,6,7"
 PROGRAMS = 6                     # more than fabric::kSlotsPerLoan
 
@@ -219,6 +222,83 @@ class Functions(namespaces.Account):
         self.weft("vf", "add", "h1", "v3")
         self.wait_for_state("v3")
         self.run_on("v3", "ibv_devinfo")
+
+    def write_device(self, text, file, refusal=None):
+        """As an operator's script does on h1; the refusal is the kernel's word."""
+        done = self.on("h1", "bash", "-c", f"echo {text} > {DEVICE}/{file}", check=False)
+        self.assertEqual(done.returncode, 0 if refusal is None else 1, f"{text} > {file}: {done.stdout}{done.stderr}")
+        self.assertIn(refusal or "", done.stderr, f"{text} > {file}")
+
+    def device(self, file):
+        return self.read("h1", f"{DEVICE}/{file}")
+
+    def test_the_files_of_operators_make_functions_and_take_them_away(self):
+        self.weft("up", "star", "2")
+        self.assertEqual((self.device("sriov_totalvfs"), self.device("sriov_numvfs")), ("247", "0"))
+        self.write_device(4, "sriov_numvfs")
+        names = [f"h1v{number}" for number in range(1, 5)]
+        self.wait_for_state(*names)
+        self.assertEqual(self.device("sriov_numvfs"), "4")
+        self.assertEqual(self.on("h1", "ls", f"{DEVICE}/sriov").stdout.split(), ["0", "1", "2", "3"])
+        self.rping("h1v4", "h2", {"h1v4": "127.77.0.6"})
+        for text, file, refusal in ((5, "sriov_numvfs", BUSY), (248, "sriov_numvfs", TOO_MANY), (-1, "sriov_numvfs", BAD), ("some", "sriov_numvfs", BAD),
+                                    (1, "sriov_totalvfs", "Permission denied"), (1, "sriov/4/port", "No such file")):
+            self.write_device(text, file, refusal)
+        self.write_device(4, "sriov_numvfs")
+        self.assertEqual(self.on("h1v1", "ls", DEVICE).stdout.split(), ["numa_node", "uevent"], "a function has none of its own")
+        inside = self.start("h1v2", "sh", "-c", "echo ready; exec sleep 1000")
+        self.assertEqual(inside.stdout.readline(), "ready\n")
+        self.write_device(0, "sriov_numvfs")
+        self.assertEqual(inside.wait(SECONDS), -signal.SIGTERM)
+        self.assertEqual((self.device("sriov_numvfs"), self.on("h1", "ls", f"{DEVICE}/sriov").stdout), ("0", ""))
+        self.assertEqual(self.weft("vf", "list").stdout.count("\n"), 1)
+        self.write_device("0x2", "sriov_numvfs")
+        self.wait_for_state("h1v1", "h1v2")
+        self.assertEqual(set(self.ports()) - {"s1"}, {"h1", "h2", "h1v1", "h1v2"})
+
+    def test_the_files_of_operators_give_a_function_guids_and_a_policy(self):
+        self.weft("up", "star", "2")
+        self.write_device(2, "sriov_numvfs")
+        self.wait_for_state("h1v1", "h1v2")
+        self.assertEqual(self.device("sriov/1/policy"), "Follow")
+        self.write_device(PORT_GUID, "sriov/1/port")
+        self.write_device("00:11:22:33:44:55:66:00", "sriov/1/node")
+        self.wait_for_state("h1v1", "h1v2")
+        self.assertEqual(self.device("sriov/1/port"), PORT_GUID)
+        shown = self.run_on("h1v2", "ibv_devinfo", "-v")
+        self.assertRegex(shown, r"node_guid:\s+0011:2233:4455:6600")
+        self.assertRegex(shown, r"GID\[\s*0\]:\s+fe80:0000:0000:0000:0011:2233:4455:6601")
+        self.assertIn("0x0011223344556601", self.run_on("h2", "saquery", "GIR"))
+        self.rping("h1v2", "h2", {"h1v2": "127.77.0.4"})
+        for text in ("00:11:22:33:44:55:66", "11", "00:00:00:00:00:00:00:00", "00:11:22:33:44:55:66:0g"):
+            self.write_device(text, "sriov/0/port", BAD)
+        self.write_device(PORT_GUID, "sriov/0/port", "File exists")
+        port = str(self.free.take())
+        child = self.begin_server("h1v2", port, "rping", "-s", "-a", "127.77.0.4", "-p", port)
+        self.write_device("00:11:22:33:44:55:66:02", "sriov/1/port", BUSY)
+        weft_clients.end(child)
+        self.write_device("down", "sriov/1/policy", BAD)
+        self.write_device("Down", "sriov/1/policy")
+        self.wait_for_state("h1v2", state="down")
+        self.write_device("Follow", "sriov/1/policy")
+        self.wait_for_state("h1v2")
+        self.rping("h1v2", "h2", {"h1v2": "127.77.0.4"})
+        self.weft("vf", "set", "h1v1", "--policy", "up", "--port-guid", "0x0011223344556603")
+        self.assertEqual((self.device("sriov/0/policy"), self.device("sriov/0/port")), ("Up", "00:11:22:33:44:55:66:03"))
+        self.weft("link", "down", "h1")
+        self.wait_for_state("h1v2", state="down")
+        self.wait_for_state("h1v1", state="initialize")
+
+    def test_nobody_waits_for_the_files_of_a_fabric_that_was_killed(self):
+        daemon, _ = self.up("star 2")
+        loop = f"while cat {DEVICE}/sriov_numvfs; do sleep 0.01; done; echo 1 > {DEVICE}/sriov_numvfs; ls -d /sys/class/net; echo the end"
+        child = self.start("h1", "bash", "-c", loop)
+        self.assertEqual(child.stdout.readline(), "0\n")
+        os.kill(daemon, signal.SIGKILL)
+        output, in_time = weft_clients.communicate(child, time.monotonic() + SECONDS)
+        self.assertTrue(in_time, output)
+        self.assertRegex(output, r"Transport endpoint is not connected|Software caused connection abort")
+        self.assertTrue(output.endswith("/sys/class/net\nthe end\n"), output)
 
 
 class AsThisUser(Functions, unittest.TestCase):
@@ -646,6 +726,19 @@ class AsThisUser(Functions, unittest.TestCase):
         self.assertTrue(in_time, output)
         self.assertRegex(output, "status 12|DISCONNECT")  # IBV_WC_RETRY_EXC_ERR, or what the other end says of its own
         weft_clients.end(server)
+
+    def test_without_fuse_the_files_of_operators_are_read_only(self):
+        """As root, who can hide /dev/fuse from the command that makes the host; Namespaces.HaveReadOnlyFilesOfVirtualFunctionsWithoutFuse is for any account."""
+        if os.geteuid() != 0:
+            self.skipTest("only root can hide /dev/fuse by a mount")
+        self.prefix = ["unshare", "--mount", "sh", "-c", 'mount --bind /dev/null /dev/fuse && exec "$@"', "sh"]
+        self.weft("up", "star", "2")
+        self.write_device(2, "sriov_numvfs", "Read-only file system")
+        self.assertEqual((self.device("sriov_numvfs"), self.device("sriov_totalvfs")), ("0", "247"))
+        self.weft("vf", "add", "h1", "v1")
+        self.assertEqual((self.device("sriov_numvfs"), self.device("sriov/0/policy")), ("1", "Follow"))
+        log = pathlib.Path(json.loads(self.weft("status", "--json").stdout)["log"]).read_text(encoding="utf-8")
+        self.assertIn("are read-only, since it has no FUSE file system", log)
 
     def test_what_cannot_be_is_refused_in_words(self):
         self.weft("up", "star", "2")

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <utility>
 
+#include "host_view/function_files.h"
 #include "host_view/sysfs.h"
 
 namespace weft::daemon {
@@ -26,7 +27,8 @@ namespace {
 }  // namespace
 
 KeptNamespaces::KeptNamespaces(asio::io_context& loop, Handlers handlers)
-    : handlers_(std::move(handlers)),
+    : loop_(loop),
+      handlers_(std::move(handlers)),
       live_files_(loop,
                   [this](LiveFiles::Owner owner) {
                     std::map<std::string, std::string> contents;
@@ -65,33 +67,73 @@ Result<void> KeptNamespaces::keep_fabric(std::array<os::UniqueFd, 2> descriptors
 
 Result<void> KeptNamespaces::keep_host(
     fabric::NodeIndex host, std::array<os::UniqueFd, uabi::kKeepHostDescriptors> descriptors) {
-  auto& [mount, network, uts, sys_class, dev] = descriptors;
+  auto& [mount, network, uts, sys_class, dev, functions] = descriptors;
   const auto mount_id = os::identify_namespace(mount.get(), os::NamespaceKind::Mount);
   const auto is_ours = [&](const os::UniqueFd& fd, os::NamespaceKind kind) {
     return os::identify_namespace(fd.get(), kind) && os::belongs_to(fd.get(), *user_id_);
   };
   if (!user_id_ || !mount_id || !is_ours(mount, os::NamespaceKind::Mount) ||
       !is_ours(network, os::NamespaceKind::Network) || !is_ours(uts, os::NamespaceKind::Uts) ||
-      !is_folder(sys_class) || !is_folder(dev)) {
+      !is_folder(sys_class) || !is_folder(dev) ||
+      (!is_folder(functions) && !is_fuse_device(functions))) {
     return fail(ErrorCode::InvalidArgument,
                 "these are not a host's namespaces and folders, or of another fabric");
   }
-  if (!hosts_.contains(host)) {
-    auto [at, is_new] = hosts_.emplace(host, Host{.mount = share(mount),
-                                                  .network = share(network),
-                                                  .uts = share(uts),
-                                                  .mount_id = *mount_id,
-                                                  .sys = SysFiles{std::move(sys_class)},
-                                                  .dev = std::move(dev)});
-    fill(host, at->second);
+  if (hosts_.contains(host)) {
+    return {};
   }
+  Host kept{.mount = share(mount),
+            .network = share(network),
+            .uts = share(uts),
+            .mount_id = *mount_id,
+            .sys = SysFiles{std::move(sys_class)},
+            .dev = std::move(dev),
+            .functions = {},
+            .read_only_functions = {}};
+  if (is_folder(functions)) {
+    kept.read_only_functions.emplace(std::move(functions));
+  } else {
+    auto served = FunctionFileSystem::create(
+        loop_, std::move(functions), [this, host](const std::string& path, std::string_view text) {
+          return handlers_.write_function_file(host, path, text);
+        });
+    if (!served) {
+      return std::unexpected(std::move(served.error()));
+    }
+    kept.functions = std::move(*served);
+  }
+  fill(host, hosts_.emplace(host, std::move(kept)).first->second);
   return {};
+}
+
+/// The files of virtual functions.
+void KeptNamespaces::show_functions(Host& kept, const host_view::HostView& view) const {
+  const host_view::FunctionTree tree = host_view::function_tree(view);
+  if (kept.functions) {
+    return kept.functions->show(tree);
+  }
+  host_view::SysTree plain;  // SysFiles has its paths below /sys/class
+  for (const std::string& folder : tree.folders) {
+    plain.folders.push_back("class/" + folder);
+  }
+  for (const host_view::FunctionFile& file : tree.files) {
+    plain.files.push_back({.path = "class/" + file.path, .content = file.content});
+  }
+  if (const auto shown = kept.read_only_functions->show(plain, SysFiles::Counters::Leave); !shown) {
+    handlers_.log(shown.error().reason);
+  }
 }
 
 /// All files of a new host.
 void KeptNamespaces::fill(fabric::NodeIndex host, Host& kept) {
   const host_view::HostView view = handlers_.view(host, true);
   make_device_files(host, kept, view);
+  if (kept.read_only_functions) {
+    handlers_.log(
+        "a host's files of virtual functions in /sys are read-only, since it has no FUSE file "
+        "system (docs/guide/sriov.md says what that needs); `weft vf` does the same");
+  }
+  show_functions(kept, view);
   if (const auto shown = kept.sys.show(host_view::sys_tree(view), SysFiles::Counters::Write);
       !shown) {
     handlers_.log(shown.error().reason);
@@ -162,6 +204,7 @@ void KeptNamespaces::tables_changed() {
         !shown) {
       handlers_.log(shown.error().reason);
     }
+    show_functions(kept, view);
     kept.shown = std::move(view);
   }
 }

@@ -17,6 +17,7 @@
 
 #include "base/result.h"
 #include "daemon/client.h"
+#include "daemon/namespaces/function_file_system.h"
 #include "daemon/namespaces/live_files.h"
 #include "daemon/namespaces/sys_files.h"
 #include "fabric/tables.h"
@@ -36,6 +37,9 @@ class KeptNamespaces {
     /// The file in a port's issm device's place; empty: none.
     std::function<std::string(fabric::NodeIndex, const std::string& device, std::uint32_t port)>
         is_sm_path;
+    /// What becomes of a text that is written to a file of /sys/class/weft: 0, or an errno.
+    std::function<int(fabric::NodeIndex, const std::string& path, std::string_view text)>
+        write_function_file;
     std::function<void(std::string_view)> log;
   };
 
@@ -70,15 +74,20 @@ class KeptNamespaces {
     os::NamespaceId mount_id;
     SysFiles sys;
     os::UniqueFd dev;
-    host_view::HostView shown{};  // without counters
+    // /sys/class/weft: one of the two
+    std::unique_ptr<FunctionFileSystem> functions;
+    std::optional<SysFiles> read_only_functions;  // on a machine without FUSE
+    host_view::HostView shown{};                  // without counters
   };
 
   void fill(fabric::NodeIndex host, Host& kept);
+  void show_functions(Host& kept, const host_view::HostView& view) const;
   void make_device_files(fabric::NodeIndex host, const Host& kept,
                          const host_view::HostView& view) const;
   void write_unkept_later();
   void write_unkept();
 
+  asio::io_context& loop_;
   Handlers handlers_;
   LiveFiles live_files_;
   asio::steady_timer every_second_;

@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "namespaces/host_namespaces.h"
@@ -35,7 +38,7 @@ class KeptNamespacesTest : public ::testing::Test {
     EXPECT_TRUE(made) << made.error().reason;
     return std::move(*made);
   }
-  [[nodiscard]] std::array<os::UniqueFd, 5> make_host(
+  [[nodiscard]] std::array<os::UniqueFd, uabi::kKeepHostDescriptors> make_host(
       const namespaces::FabricNamespaces& fabric) const {
     auto made = namespaces::make_host_namespaces(fabric, {.name = "h1",
                                                           .addresses = {"127.77.0.1"},
@@ -44,8 +47,9 @@ class KeptNamespacesTest : public ::testing::Test {
                                                           .run_directory = run_,
                                                           .fabric_id = "x"});
     EXPECT_TRUE(made) << made.error().reason;
-    return {std::move(made->mount), std::move(made->network), std::move(made->uts),
-            std::move(made->sys_class), std::move(made->dev_infiniband)};
+    return {
+        std::move(made->mount),     std::move(made->network),        std::move(made->uts),
+        std::move(made->sys_class), std::move(made->dev_infiniband), std::move(made->functions)};
   }
   [[nodiscard]] static os::UniqueFd copy(const os::UniqueFd& fd) {
     return os::UniqueFd{fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)};
@@ -74,7 +78,9 @@ class KeptNamespacesTest : public ::testing::Test {
         .is_sm_path =
            [](fabric::NodeIndex, const std::string& device, std::uint32_t port) {
              return "/fifo-" + device + "-" + std::to_string(port);
-           }, .log = [this](std::string_view line) { log_.emplace_back(line); }}
+           }, .write_function_file = [](fabric::NodeIndex, const std::string&,
+        std::string_view) { return EPERM; },
+        .log = [this](std::string_view line) { log_.emplace_back(line); }}
   };
 };
 
