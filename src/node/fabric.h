@@ -213,6 +213,7 @@ class Fabric {
   [[nodiscard]] Result<fabric::PortIndex> add_function_host(const std::string& name, Instant now);
   [[nodiscard]] Result<void> take_place(fabric::PortIndex port, const FunctionPlace& place,
                                         Instant now);
+  void adopt_connections(fabric::PortIndex physical, Instant now);
   [[nodiscard]] Result<void> set_function(const NodeChange& change, Instant now);
   [[nodiscard]] Result<void> move_function(const NodeChange& change, Instant now);
   [[nodiscard]] Result<fabric::FunctionDescription> describe_at(fabric::PortIndex port,

@@ -560,5 +560,35 @@ TEST_F(Redirection, ToNowhereIsTheReject) {
   }
 }
 
+// Whoever disconnects, host 1 or its peer: what was connected, or under way, before a port was
+// shared is still its host's.
+TEST_F(RdmaCmTest, ConnectionsOutliveTheFirstVirtualFunctionOfTheirPort) {
+  listen(1, at(address_of(1)));
+  const Connected early = connect(2, 1, at(address_of(1)));
+  const Connected other = connect(3, 1, at(address_of(1)));
+  const RdmaCmId asking = resolve(2, at(address_of(1)));
+  ASSERT_TRUE(rdma(2).connect(asking, {.qpn = Qpn{0x333}, .retry_count = 7}, now));
+  const RdmaCmEvent request = expect(server, ConnectRequest);
+  ASSERT_TRUE(fabric->change_node(*read_node_change("add vf v1 of=h1"), now));
+  run_for(Duration::seconds(3));
+  ASSERT_TRUE(client.waiting.empty());
+
+  const ConnectionParameters reply{.qpn = Qpn{0x444}};
+  ASSERT_TRUE(rdma(1).accept(request.id, &reply, now));
+  ASSERT_TRUE(rdma(1).set_context(request.id, 78));
+  expect(client, ConnectResponse);
+  ASSERT_TRUE(rdma(2).accept(asking, nullptr, now));
+  expect(server, Established);
+
+  EXPECT_TRUE(rdma(1).disconnect(early.server, now));
+  expect(client, Disconnected);
+  EXPECT_TRUE(rdma(2).disconnect(early.client, now));  // the answer
+  expect(server, Disconnected);
+  EXPECT_TRUE(rdma(3).disconnect(other.client, now));
+  expect(server, Disconnected);
+  EXPECT_TRUE(rdma(1).disconnect(other.server, now));
+  expect(client, Disconnected);
+}
+
 }  // namespace
 }  // namespace weft::node

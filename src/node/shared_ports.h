@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,15 @@ class SharedPorts {
   [[nodiscard]] Result<void> add(fabric::PortIndex physical, fabric::PortIndex port,
                                  sriov::FunctionId function,
                                  const fabric::FunctionDescription& wanted, Instant now);
+  /// The host's own connections at a port of physical_ports(), as Multiplexer::adopt_connections.
+  std::size_t adopt_connections(fabric::PortIndex physical,
+                                std::span<const sriov::CommunicationId> connections) {
+    return shared_.at(physical).port->multiplexer().adopt_connections(connections);
+  }
+  /// Whether MADs of the port pass a multiplexer: it has functions, or had some.
+  [[nodiscard]] bool is_shared(fabric::PortIndex physical) const {
+    return shared_.contains(physical);
+  }
   /// Changes the function's P_Keys, quotas and policy. Errors are those of
   /// sriov::SharedPort::change.
   [[nodiscard]] Result<void> change(fabric::PortIndex port,

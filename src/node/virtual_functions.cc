@@ -15,6 +15,7 @@
 
 #include "fabric/virtual_ports.h"
 #include "node/fabric.h"
+#include "node/host_services.h"
 
 namespace weft::node {
 
@@ -142,8 +143,36 @@ Result<void> Fabric::take_place(PortIndex port, const FunctionPlace& place, Inst
   slots_.insert_or_assign(builder_.port(port).node, ProcessSlots::of_function());
   hand_over_slots(builder_.port(place.to.physical).node, place.first_slot, port);
   make_room_for(place.to.physical, place.to.number.value(), now);
-  return management_.shared_ports().add(place.to.physical, port, place.to.number, place.wanted,
-                                        now);
+  const bool is_first = !management_.shared_ports().is_shared(place.to.physical);
+  auto added =
+      management_.shared_ports().add(place.to.physical, port, place.to.number, place.wanted, now);
+  if (added && is_first) {
+    adopt_connections(place.to.physical, now);
+  }
+  return added;
+}
+
+/// What the port's own host has connected before: from now on its messages are looked at.
+void Fabric::adopt_connections(PortIndex physical, Instant now) {
+  const fabric::NodeIndex node = builder_.port(physical).node;
+  if (!hosts_->has(node)) {
+    return;
+  }
+  std::vector<sriov::CommunicationId> connections;
+  for (const cm::IdStatus& id : hosts_->host(node, now).connections().ids()) {
+    if (!id.port || id.port->value() != physical.value() || id.local_communication_id == 0) {
+      continue;
+    }
+    const bool is_established = cm::is_established(id.state);
+    connections.push_back({.local = id.local_communication_id,
+                           .peer = id.remote_communication_id,
+                           .is_of_request = id.remote_communication_id == 0,
+                           .is_established = is_established,
+                           .expires = is_established ? Instant::never()
+                                                     : now + sriov::ConnectionLimits{}.unanswered});
+  }
+  // Beyond the limit of a function they end as they did before: without the other side's hearing.
+  management_.shared_ports().adopt_connections(physical, connections);
 }
 
 Result<void> Fabric::add_function(const NodeChange& change, Instant now) {
@@ -320,12 +349,16 @@ Result<void> Fabric::move_function(const NodeChange& change, Instant now) {
   }
   const SharedPorts::Function to{.physical = *physical,
                                  .number = sriov::FunctionId{static_cast<std::uint16_t>(number)}};
+  const bool is_first = !management_.shared_ports().is_shared(*physical);
   const auto moved = management_.shared_ports().move(*port, to, *wanted, now);
   if (!moved) {
     for (const std::uint32_t first : *slots) {
       slots_.at(host).take_back(first, now);
     }
     return std::unexpected(moved.error());
+  }
+  if (is_first) {
+    adopt_connections(*physical, now);
   }
   make_room_for(*physical, number, now);
   if (!keeps_slots) {

@@ -100,6 +100,16 @@ Result<void> Multiplexer::change_function(FunctionId function, const FunctionOpt
   return {};
 }
 
+std::size_t Multiplexer::adopt_connections(std::span<const CommunicationId> connections) {
+  std::size_t lost = 0;
+  for (CommunicationId id : connections) {
+    id.function = kPhysicalFunction;
+    id.physical = id.local;
+    lost += cm_.ids().adopt(id) ? 0 : 1;
+  }
+  return lost;
+}
+
 Result<void> Multiplexer::set_guid(FunctionId function, Guid guid, Instant now) {
   const auto found = functions_.find(function);
   if (found == functions_.end() || function == kPhysicalFunction) {

@@ -94,6 +94,10 @@ class Multiplexer {
                                                                    FunctionOptions options,
                                                                    const FunctionState& state,
                                                                    Instant now);
+  /// Connections that the port's own host made before anybody shared the port: their IDs are on the
+  /// wire as the host knows them, and stay so. Returns how many there is no room for; messages of
+  /// those are dropped (UnknownCommunicationId).
+  std::size_t adopt_connections(std::span<const CommunicationId> connections);
   /// Whether add_function may use the number.
   [[nodiscard]] Result<void> can_add(FunctionId function, Instant now) const;
   [[nodiscard]] bool has_function(FunctionId function) const {

@@ -546,5 +546,23 @@ TEST_F(SriovPortSharing, ADecisionCanBeRead) {
             "TransactionID 0x0000000000000007 became 0x0100000000000007");
 }
 
+TEST(SriovAdoption, ConnectionsFromBeforeKeepTheIdsThatAreOnTheWire) {
+  Multiplexer mux{{.port_guid = Guid{0x100}}, Instant{}};
+  const std::vector<CommunicationId> before{
+      {.local = 5, .peer = 6, .is_established = true},
+      {.local = 7, .is_of_request = true},
+      {.local = 5, .peer = 9},
+      {.local = 0}
+  };
+  EXPECT_EQ(mux.adopt_connections(before), 2U) << "one ID twice, and none";
+  CommunicationIds& ids = mux.communication_ids();
+  ASSERT_NE(ids.find_physical(5), nullptr);
+  EXPECT_EQ(ids.find_physical(5)->function, kPhysicalFunction);
+  EXPECT_EQ(ids.find_with_peer(kPhysicalFunction, 5, 6), ids.find_physical(5));
+  EXPECT_EQ(ids.find(kPhysicalFunction, 7), ids.find_physical(7));
+  EXPECT_EQ(ids.size(), 2U);
+  ids.check_invariants();
+}
+
 }  // namespace
 }  // namespace weft::sriov

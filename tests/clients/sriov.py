@@ -223,6 +223,26 @@ class Functions(namespaces.Account):
         self.wait_for_state("v3")
         self.run_on("v3", "ibv_devinfo")
 
+    def test_connections_from_before_the_first_function_end_in_order(self):
+        """Of h1, whose port is then shared, and to it: the other end hears of a program that has gone."""
+        self.weft("up", "star", "2")
+        pairs = []
+        for server, client in (("h1", "h2"), ("h2", "h1")):
+            port = str(self.free.take())
+            listener = self.begin_server(server, port, "rping", "-s", "-a", ADDRESS[server], "-p", port)
+            pairs.append((listener, self.begin(client, "rping", "-c", "-a", ADDRESS[server], "-p", port, "-C", "100000000")))
+        connected = lambda: sum(entry["state"] == "CONNECT" for entry in self.ids_of("h1") + self.ids_of("h2"))
+        self.assertTrue(namespaces.eventually(lambda: connected() == 4), self.ids_of("h1"))
+        self.weft("vf", "add", "h1", "v1")
+        self.wait_for_state("v1")
+        for listener, client in pairs:
+            self.assertIsNone(listener.poll())
+            weft_clients.end(client)
+            output, in_time = weft_clients.communicate(listener, time.monotonic() + SECONDS)
+            self.assertTrue(in_time, output)
+            self.assertIn("DISCONNECT EVENT", output)
+        self.rping("v1", "h2")
+
     def write_device(self, text, file, refusal=None):
         """As an operator's script does on h1; the refusal is the kernel's word."""
         done = self.on("h1", "bash", "-c", f"echo {text} > {DEVICE}/{file}", check=False)
