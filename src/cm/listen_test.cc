@@ -224,10 +224,24 @@ TEST(ListenerTable, FindsTheExactOneBeforeAMaskedOne) {  // R-CML-4
   })
                   .has_value());
   const auto data = octets({1});
-  EXPECT_EQ(table.find(0x1234, Guid{5}, data), CmId{2});
-  EXPECT_EQ(table.find(0x1234, Guid{6}, data), CmId{1});
-  EXPECT_EQ(table.find(0x1234, Guid{5}, {}), CmId{1});
-  EXPECT_EQ(table.find(0x2234, Guid{5}, data), kNoCmId);
+  EXPECT_EQ(table.find(0x1234, Guid{5}, data, QpType::Rc), CmId{2});
+  EXPECT_EQ(table.find(0x1234, Guid{6}, data, QpType::Rc), CmId{1});
+  EXPECT_EQ(table.find(0x1234, Guid{5}, {}, QpType::Rc), CmId{1});
+  EXPECT_EQ(table.find(0x2234, Guid{5}, data, QpType::Rc), kNoCmId);
+}
+
+TEST(ListenerTable, HasOneForEachTypeOfQp) {  // RFC 4755 §3.5: one service ID for RC and UC
+  ListenerTable table{4};
+  ASSERT_TRUE(table.add({.id = CmId{1}, .service_id = 7, .qp_type = QpType::Rc}).has_value());
+  ASSERT_TRUE(table.add({.id = CmId{2}, .service_id = 7, .qp_type = QpType::Uc}).has_value());
+  EXPECT_EQ(table.find(7, {}, {}, QpType::Rc), CmId{1});
+  EXPECT_EQ(table.find(7, {}, {}, QpType::Uc), CmId{2});
+  EXPECT_EQ(table.find(7, {}, {}, QpType::Ud), kNoCmId);
+  EXPECT_EQ(table.add({.id = CmId{3}, .service_id = 7, .qp_type = QpType::Uc}).error().code,
+            ErrorCode::Busy);
+  EXPECT_EQ(table.add({.id = CmId{3}, .service_id = 7}).error().code, ErrorCode::Busy);
+  table.remove({.id = CmId{1}, .service_id = 7});
+  EXPECT_EQ(table.find(7, {}, {}, QpType::Uc), CmId{2});
 }
 
 TEST(ListenerTable, HasRoomForManyAndALimitForMasks) {
@@ -235,7 +249,7 @@ TEST(ListenerTable, HasRoomForManyAndALimitForMasks) {
   for (std::uint64_t i = 0; i < 100'000; ++i) {
     ASSERT_TRUE(table.add({.id = CmId{i + 1}, .service_id = i}).has_value());
   }
-  EXPECT_EQ(table.find(77'777, {}, {}), CmId{77'778});
+  EXPECT_EQ(table.find(77'777, {}, {}, QpType::Rc), CmId{77'778});
   const std::uint64_t high = std::uint64_t{1} << 40;
   ASSERT_TRUE(table.add({.id = CmId{200'000}, .service_id = high, .mask = ~std::uint64_t{0xFF}})
                   .has_value());
@@ -247,7 +261,7 @@ TEST(ListenerTable, HasRoomForManyAndALimitForMasks) {
     table.remove({.id = CmId{i + 1}, .service_id = i});
   }
   EXPECT_EQ(table.size(), 1U);
-  EXPECT_EQ(table.find(high + 3, {}, {}), CmId{200'000});
+  EXPECT_EQ(table.find(high + 3, {}, {}, QpType::Rc), CmId{200'000});
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ namespace {
 
 [[nodiscard]] bool overlap(const ListenerTable::Listener& a, const ListenerTable::Listener& b) {
   return ((a.service_id ^ b.service_id) & a.mask & b.mask) == 0 &&
-         (!a.ca_guid || !b.ca_guid || *a.ca_guid == *b.ca_guid) && overlap(a.match, b.match);
+         (!a.ca_guid || !b.ca_guid || *a.ca_guid == *b.ca_guid) &&
+         (!a.qp_type || !b.qp_type || *a.qp_type == *b.qp_type) && overlap(a.match, b.match);
 }
 
 [[nodiscard]] bool is_better(const ListenerTable::Listener& a, const ListenerTable::Listener& b) {
@@ -84,7 +85,8 @@ Result<void> ListenerTable::add(Listener listener) {
   if (const Listener* const other = find_conflict(listener)) {
     return fail(ErrorCode::Busy,
                 "service id {:#x} with mask {:#x} overlaps with listener {}, which has {:#x} with "
-                "mask {:#x}: take another one, or tell them apart by private data",
+                "mask {:#x}: take another one, or tell them apart by private data or "
+                "type of QP",
                 listener.service_id, listener.mask, other->id.value(), other->service_id,
                 other->mask);
   }
@@ -120,7 +122,8 @@ void ListenerTable::remove(const Listener& listener) {
   }
 }
 
-CmId ListenerTable::find(std::uint64_t service_id, Guid ca_guid, ByteSpan private_data) const {
+CmId ListenerTable::find(std::uint64_t service_id, Guid ca_guid, ByteSpan private_data,
+                         QpType qp_type) const {
   for (const auto& [mask, group] : groups_) {
     const auto bucket = group.find(service_id & mask);
     if (bucket == group.end()) {
@@ -128,6 +131,7 @@ CmId ListenerTable::find(std::uint64_t service_id, Guid ca_guid, ByteSpan privat
     }
     for (const Listener& listener : bucket->second) {
       if ((!listener.ca_guid || *listener.ca_guid == ca_guid) &&
+          (!listener.qp_type || *listener.qp_type == qp_type) &&
           takes(listener.match, private_data)) {
         return listener.id;
       }

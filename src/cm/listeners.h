@@ -15,9 +15,9 @@
 
 namespace weft::cm {
 
-/// Matches requests to listeners by service ID, CA and private data (R-CML-1, R-CML-2, R-CML-4). A
-/// lookup costs one step per distinct mask, independent of the number of listeners. Pure, not
-/// thread-safe.
+/// Matches requests to listeners by service ID, CA, private data and type of QP (R-CML-1, R-CML-2,
+/// R-CML-4). A lookup costs one step per distinct mask, independent of the number of listeners.
+/// Pure, not thread-safe.
 class ListenerTable {
  public:
   /// A listener and what it matches.
@@ -27,18 +27,21 @@ class ListenerTable {
     std::uint64_t mask{kExactServiceId};
     std::optional<Guid> ca_guid{};
     PrivateDataMatch match{};
+    std::optional<QpType> qp_type{};  ///< none: of every type
   };
 
   explicit ListenerTable(std::size_t masks_limit) : masks_limit_(masks_limit) {}
 
   /// Fails with Busy if another listener would match the same requests. Listeners with overlapping
-  /// service IDs may coexist only if both match private data and their patterns differ.
+  /// service IDs may coexist only if their types differ, or both match private data and their
+  /// patterns differ.
   [[nodiscard]] Result<void> add(Listener listener);
   void remove(const Listener& listener);
 
   /// The most specific listener for a request: exact service IDs before masked ones, more private
   /// data before less, a specific CA before any CA. Returns kNoCmId if none matches.
-  [[nodiscard]] CmId find(std::uint64_t service_id, Guid ca_guid, ByteSpan private_data) const;
+  [[nodiscard]] CmId find(std::uint64_t service_id, Guid ca_guid, ByteSpan private_data,
+                          QpType qp_type) const;
 
   [[nodiscard]] std::size_t size() const { return size_; }
 

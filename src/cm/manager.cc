@@ -139,7 +139,8 @@ Result<std::uint64_t> ConnectionManager::Impl::listen(CmId id, const ListenParam
       .service_id = is_assigned ? last_service_id_ + 1 : parameters.service_id,
       .mask = is_exact ? kExactServiceId : parameters.service_mask,
       .ca_guid = parameters.ca_guid,
-      .match = parameters.match};
+      .match = parameters.match,
+      .qp_type = parameters.qp_type};
   if (const auto added = listeners_.add(listener); !added) {
     return std::unexpected(added.error());
   }

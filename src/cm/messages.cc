@@ -25,7 +25,9 @@ constexpr unsigned kByteBits = 8;
   return {.transport = wire::CmTransport::Rc};
 }
 
-[[nodiscard]] QpType passive_type(const wire::Req& req) {
+}  // namespace
+
+QpType passive_type(const wire::Req& req) {
   switch (req.transport) {
     case wire::CmTransport::Uc:
       return QpType::Uc;
@@ -37,8 +39,6 @@ constexpr unsigned kByteBits = 8;
   }
   return QpType::Rc;
 }
-
-}  // namespace
 
 std::uint8_t ack_timeout(std::uint8_t packet_life_time, std::uint8_t ack_delay) {
   constexpr unsigned kMost = 31;

@@ -60,6 +60,8 @@ void put(std::array<std::byte, kBytes>& field, ByteSpan data) {
 [[nodiscard]] Path path_of(const wire::CmPath& path, PKey pkey, verbs::Mtu mtu);
 /// A path as the sender of a REQ or LAP encodes it.
 [[nodiscard]] wire::CmPath wire_path(const Path& path, std::uint8_t ack_timeout);
+/// The type of the QP that a REQ asks for.
+[[nodiscard]] QpType passive_type(const wire::Req& req);
 /// True if the message describes no alternate path.
 [[nodiscard]] bool is_absent(const wire::CmPath& path);
 

@@ -50,6 +50,7 @@ struct ListenParameters {
   std::uint64_t service_mask{};       ///< bits that must match; 0 means kExactServiceId
   std::optional<Guid> ca_guid{};      ///< match only requests that arrive at a port of this CA
   PrivateDataMatch match{};           ///< the listener with the longer match takes precedence
+  std::optional<QpType> qp_type{};    ///< match only requests for QPs of this type; Ud: SIDR_REQs
   std::optional<unsigned> backlog{};  ///< maximum of unestablished connections; default from Limits
   /// Leave requests above the backlog unanswered instead of rejecting them (REJ 3), so that the
   /// peer retries, as on Linux.

@@ -208,8 +208,8 @@ void ConnectionManager::Impl::on_sidr_req(const Received& received) {
     (void)transmit(received.port.key(), received.source, wire::CmAttribute::SidrRep,
                    make_sidr_rep(link, {.status = status}), received.now);
   };
-  const CmId listener =
-      listeners_.find(request.service_id, received.port.address().ca_guid, request.private_data);
+  const CmId listener = listeners_.find(request.service_id, received.port.address().ca_guid,
+                                        request.private_data, QpType::Ud);
   if (listener == kNoCmId) {
     if (held_requests_.keep(
             request.service_id,

@@ -208,8 +208,8 @@ void ConnectionManager::Impl::on_req(const Received& received) {
   if (Connection* const peer = find_peer(req)) {
     return match_peer_req(received, req, *peer);
   }
-  const CmId listener =
-      listeners_.find(req.service_id, received.port.address().ca_guid, req.private_data);
+  const CmId listener = listeners_.find(req.service_id, received.port.address().ca_guid,
+                                        req.private_data, passive_type(req));
   if (listener == kNoCmId) {
     if (held_requests_.keep(
             req.service_id,

@@ -69,15 +69,15 @@ class Net(namespaces.Account):
         guid = int(re.search(r"GID\[\s*0\]:\s*(\S+)", self.weft("exec", host, "--", "ibv_devinfo", "-v").stdout)[1].rstrip(",").replace(":", "")[-16:], 16)
         return str(ipaddress.IPv6Address(0xFE80 << 112 | guid | 1 << 57))
 
-    def transfer(self, listen, connect):
+    def transfer(self, listen, connect, server="h2", client="h1"):
         """Of a file, by socat."""
         source, target = pathlib.Path(self.folder, "source"), pathlib.Path(self.folder, "target")
         source.write_bytes(os.urandom(TRANSFER_BYTES))
         source.chmod(0o644)
-        server = self.start("h2", "socat", "-u", f"{listen}:{PORT},reuseaddr", f"OPEN:{target},creat,trunc")
-        self.wait_until_listening("h2", int(PORT), server)
-        self.on("h1", "socat", "-u", f"OPEN:{source}", connect)
-        server.wait(namespaces.SECONDS)
+        receiver = self.start(server, "socat", "-u", f"{listen}:{PORT},reuseaddr", f"OPEN:{target},creat,trunc")
+        self.wait_until_listening(server, int(PORT), receiver)
+        self.on(client, "socat", "-u", f"OPEN:{source}", connect)
+        receiver.wait(namespaces.SECONDS)
         self.assertEqual(hashlib.sha256(target.read_bytes()).digest(), hashlib.sha256(source.read_bytes()).digest())
 
     def test_tcp_carries_a_file_whole(self):
@@ -151,6 +151,24 @@ class Net(namespaces.Account):
         self.assertEqual([stats[host]["connection_refused"] for host in stats], [0, 0, 0])
         self.transfer("TCP4-LISTEN", f"TCP4:10.77.0.2:{PORT}")
         self.transfer("TCP6-LISTEN", f"TCP6:[fd77:1b::2]:{PORT}")
+
+    def test_an_interface_of_both_connects_to_each_as_that_does(self):
+        """R-IPOIB-14: h1 offers RC and UC, h2 RC alone, h3 UC alone, each of whom it connects to, and they to it (RFC 4755 §3.1, §3.2)."""
+        modes = ("connected-both", "connected", "connected-uc")
+        self.up("star:3")
+        for host, mode in zip(("h1", "h2", "h3"), modes):
+            self.assertIn(" mtu 65520\n", self.weft("net", "up", host, "--mode", mode).stdout)
+        self.assertEqual([self.shown("addr", host)["link_address"][:2] for host in ("h1", "h2", "h3")], ["c0", "80", "40"])
+        whole = ("-c", "2", "-i", "0.2", "-M", "do", "-s", str(65520 - 28))
+        for peer, types in (("h2", {0, 3}), ("h3", {1, 3})):  # RC, UC and UD (IBTA vol 1 table 38)
+            with self.captured("h1") as path:
+                self.assertIn("2 received", self.ping("h1", *whole, f"10.77.0.{peer[1]}"), peer)
+            self.assertEqual({opcode >> 5 for opcode in self.opcodes(path)}, types, peer)
+            self.transfer("TCP4-LISTEN", f"TCP4:10.77.0.1:{PORT}", server="h1", client=peer)
+        self.assertIn("2 received", self.ping("h2", "-c", "2", "-i", "0.2", "-M", "dont", "-s", "9000", "10.77.0.3"))  # in fragments: they have nothing in common
+        stats = {host: self.shown("stats", host) for host in ("h1", "h2", "h3")}
+        self.assertEqual([(each["connection_connects"], each["connection_accepted"], each["connection_refused"]) for each in stats.values()],
+                         [(2, 2, 0), (1, 1, 0), (1, 1, 0)])
 
     def opcodes(self, path):
         told = subprocess.run(["tshark", "-n", "-r", str(path), "-T", "fields", "-e", "infiniband.bth.opcode"], capture_output=True, text=True,

@@ -12,7 +12,7 @@ namespace {
   if (one == nullptr || other == nullptr) {
     const auto* const ib = std::get_if<IbEndpoint>(&a.address);
     const auto* const other_ib = std::get_if<IbEndpoint>(&b.address);
-    return ib != nullptr && other_ib != nullptr &&
+    return ib != nullptr && other_ib != nullptr && a.type == b.type &&
            (ib->gid.is_zero() || other_ib->gid.is_zero() || ib->gid == other_ib->gid);
   }
   if (one->address.family() == other->address.family()) {

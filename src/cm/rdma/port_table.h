@@ -2,7 +2,9 @@
 
 // Port numbers in use by RDMA-CM ids, for each port space: what bind and listen check. IPv4 and
 // IPv6 share the numbers, as sockets do: an unspecified IPv6 address also claims IPv4 unless
-// RDMA_OPTION_ID_AFONLY is set. Pure, not thread-safe.
+// RDMA_OPTION_ID_AFONLY is set. Ids of different QP types may have the same AF_IB address, since a
+// request names its type (IPoIB's RC and UC share a service ID, RFC 4755 §3.5); Linux refuses the
+// second. Pure, not thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +24,7 @@ class PortTable {
   /// What an id claims: an address with its port number, and the conditions for sharing it.
   struct Claim {
     SocketAddress address{};
+    QpType type{};
     bool af_only{};
     bool reuses_address{};
     bool listens{};

@@ -65,6 +65,21 @@ TEST(PortTable, TwoThatBothReuseAnAddressShareItUntilOneListens) {
   EXPECT_FALSE(ports.claim(kOther, PortSpace::Tcp, reuses));
 }
 
+TEST(PortTable, AnInfiniBandAddressIsOneForEachTypeOfQp) {
+  PortTable ports{1};
+  const auto of = [](QpType type) {
+    return PortTable::Claim{
+        .address = IbEndpoint{.service_id = kPort, .service_mask = kExactServiceId},
+          .type = type
+    };
+  };
+  ASSERT_TRUE(ports.claim(kOne, PortSpace::Ib, of(QpType::Rc)));
+  EXPECT_FALSE(ports.claim(kOther, PortSpace::Ib, of(QpType::Rc)));
+  ASSERT_TRUE(ports.claim(kOther, PortSpace::Ib, of(QpType::Uc)));
+  EXPECT_TRUE(ports.listen(kOne, PortSpace::Ib, kPort));
+  EXPECT_TRUE(ports.listen(kOther, PortSpace::Ib, kPort));
+}
+
 TEST(PortTable, ChoosesPortsThatNobodyHasUntilThereAreNone) {
   PortTable ports{1};
   std::set<std::uint16_t> chosen;

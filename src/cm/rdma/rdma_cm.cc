@@ -233,6 +233,7 @@ Result<RdmaCmIdInfo> RdmaCm::info(RdmaCmId id) const {
 Result<void> RdmaCm::take_port(RdmaCmId id, Id& of) {
   const auto port = port_numbers_.claim(id, of.space,
                                         {.address = of.source,
+                                         .type = of.type,
                                          .af_only = of.is_af_only,
                                          .reuses_address = of.reuses_address,
                                          .listens = false});

@@ -98,6 +98,7 @@ Result<void> RdmaCm::listen(RdmaCmId id, unsigned backlog, Instant now) {
     };
   } else {
     parameters.service_mask = std::get<IbEndpoint>(of.source).service_mask;
+    parameters.qp_type = of.type;
   }
   const auto connection = connections_.create(*this, id.value());
   if (!connection) {

@@ -50,9 +50,10 @@ struct NamedMode {
   ipoib::ConnectedMode mode;
 };
 constexpr std::array kModes{
-    NamedMode{"datagram",     ipoib::ConnectedMode::None      },
-    NamedMode{"connected",    ipoib::ConnectedMode::Reliable  },
-    NamedMode{"connected-uc", ipoib::ConnectedMode::Unreliable},
+    NamedMode{"datagram",       ipoib::ConnectedMode::None      },
+    NamedMode{"connected",      ipoib::ConnectedMode::Reliable  },
+    NamedMode{"connected-uc",   ipoib::ConnectedMode::Unreliable},
+    NamedMode{"connected-both", ipoib::ConnectedMode::Both      },
 };
 
 /// The command line has checked it.

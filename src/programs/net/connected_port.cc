@@ -51,17 +51,31 @@ constexpr std::size_t kMemoryBytes = (kReceives + kSends) * kSlotBytes;
 
 void make_non_blocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
+struct TypeOfFlag {
+  wire::IpoibFlag flag;
+  ibv_qp_type type;
+};
+constexpr std::array kTypes{
+    TypeOfFlag{wire::IpoibFlag::ReliableConnected,   IBV_QPT_RC},
+    TypeOfFlag{wire::IpoibFlag::UnreliableConnected, IBV_QPT_UC},
+};
+
+[[nodiscard]] ibv_qp_type type_of(const ipoib::ConnectionAction& connect) {
+  return connect.type == verbs::QpType::Uc ? IBV_QPT_UC : IBV_QPT_RC;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ConnectedPort>> ConnectedPort::open(const Options& options, Sink sink) {
-  std::unique_ptr<ConnectedPort> port{
-      new ConnectedPort{options.mode, std::move(sink)}
-  };
+  std::unique_ptr<ConnectedPort> port{new ConnectedPort{std::move(sink)}};
   if (auto done = port->set_up(options.device); !done) {
     return std::unexpected(std::move(done.error()));
   }
-  if (auto done = port->listen(options.ud_qpn); !done) {
-    return std::unexpected(std::move(done.error()));
+  for (const auto& [flag, type] : kTypes) {
+    const bool is_offered = ipoib::flags_of(options.mode).has(flag);
+    if (auto done = is_offered ? port->listen(options.ud_qpn, type) : Result<void>{}; !done) {
+      return std::unexpected(std::move(done.error()));
+    }
   }
   return port;
 }
@@ -115,12 +129,12 @@ Result<void> ConnectedPort::set_up(const std::string& device) {
 
 /// Bound to that service ID. An id is of RC in this port space, unless it is made as an endpoint
 /// (rdma_create_ep(3)); one that listens is bound at once, and what connects may be bound, too.
-rdma_cm_id* ConnectedPort::make_id(std::uint64_t service_id) {
+rdma_cm_id* ConnectedPort::make_id(std::uint64_t service_id, ibv_qp_type type) {
   sockaddr_ib address = address_of(service_id);
   rdma_addrinfo where{};
   where.ai_flags = RAI_PASSIVE;
   where.ai_family = AF_IB;
-  where.ai_qp_type = type_;
+  where.ai_qp_type = type;
   where.ai_port_space = RDMA_PS_IB;
   where.ai_src_len = sizeof address;
   where.ai_src_addr = general(address);
@@ -135,21 +149,22 @@ rdma_cm_id* ConnectedPort::make_id(std::uint64_t service_id) {
   return id;
 }
 
-Result<void> ConnectedPort::listen(Qpn ud_qpn) {
+Result<void> ConnectedPort::listen(Qpn ud_qpn, ibv_qp_type type) {
   const std::uint64_t service_id = ipoib::service_id_of(ud_qpn);
-  listener_ = make_id(service_id);
-  if (listener_ == nullptr) {
+  rdma_cm_id* const listener = make_id(service_id, type);
+  if (listener == nullptr) {
     return refused("rdma_create_ep");
   }
+  listeners_.push_back(listener);
   sockaddr_ib bound{};
-  std::memcpy(&bound, rdma_get_local_addr(listener_), sizeof bound);
+  std::memcpy(&bound, rdma_get_local_addr(listener), sizeof bound);
   if (bound.sib_sid !=
       htobe64(service_id)) {  // its low half is 0, which stands for any port number
     return fail(ErrorCode::AddressNotAvailable,
                 "connected mode: QPN {:#x} has no service ID of RDMA-CM's; start it again",
                 ud_qpn.value());
   }
-  return rdma_listen(listener_, kBacklog) == 0 ? Result<void>{} : refused("rdma_listen");
+  return rdma_listen(listener, kBacklog) == 0 ? Result<void>{} : refused("rdma_listen");
 }
 
 ConnectedPort::~ConnectedPort() {
@@ -160,8 +175,8 @@ ConnectedPort::~ConnectedPort() {
     }
     rdma_destroy_id(id);
   }
-  if (listener_ != nullptr) {
-    rdma_destroy_id(listener_);
+  for (rdma_cm_id* const listener : listeners_) {
+    rdma_destroy_id(listener);
   }
   if (mr_ != nullptr) {
     ibv_dereg_mr(mr_);
@@ -208,7 +223,7 @@ bool ConnectedPort::make_qp(rdma_cm_id* id) {
               .max_send_sge = 1,
               .max_recv_sge = 0,
               .max_inline_data = 0};
-  init.qp_type = type_;
+  init.qp_type = id->qp_type;
   return rdma_create_qp(id, pd_, &init) == 0;
 }
 
@@ -233,7 +248,7 @@ void ConnectedPort::perform(ipoib::ConnectionAction action, PKey pkey) {
 
 bool ConnectedPort::connect(const ipoib::ConnectionAction& action, PKey pkey) {
   // With a port number of its own in place of the last 16 bits, as RDMA-CM gives who is not bound.
-  rdma_cm_id* const id = make_id(action.service_id & ~std::uint64_t{0xFFFF});
+  rdma_cm_id* const id = make_id(action.service_id & ~std::uint64_t{0xFFFF}, type_of(action));
   if (id == nullptr) {
     return false;
   }
@@ -335,7 +350,8 @@ void ConnectedPort::take_request(const Event& event) {
     rdma_destroy_id(event.id);
     return;
   }
-  if (type_ == IBV_QPT_RC) {  // UC has no RNR NAK. RDMA-CM leaves 655 ms, the longest of all
+  if (event.id->qp_type ==
+      IBV_QPT_RC) {  // UC has no RNR NAK. RDMA-CM leaves 655 ms, the longest of all
     ibv_qp_attr attributes{};
     attributes.min_rnr_timer = kRnrTimer;
     ibv_modify_qp(event.id->qp, &attributes, IBV_QP_MIN_RNR_TIMER);

@@ -2,9 +2,9 @@
 
 // Connected mode's QPs (RFC 4755): RC or UC connections of one host's adapter by librdmacm, with
 // AF_IB addresses. Those name a service ID and add nothing to the private data, so REQ and REP are
-// what RFC 4755 §3.5 and §6 say; the REQ names the type of the connection too, and RDMA-CM refuses
-// that of a peer of the other. A connection carries packets from the end that made it. Not
-// thread-safe.
+// what RFC 4755 §3.5 and §6 say; the REQ names the type of the connection too, and RDMA-CM has a
+// listener for each type that is offered. A connection carries packets from the end that made it.
+// Not thread-safe.
 
 #include <rdma/rdma_cma.h>
 
@@ -88,14 +88,12 @@ class ConnectedPort {
     std::vector<std::byte> private_data;
   };
 
-  ConnectedPort(ipoib::ConnectedMode mode, Sink sink)
-      : type_(mode == ipoib::ConnectedMode::Unreliable ? IBV_QPT_UC : IBV_QPT_RC),
-        sink_(std::move(sink)) {}
+  explicit ConnectedPort(Sink sink) : sink_(std::move(sink)) {}
   [[nodiscard]] Result<void> set_up(const std::string& device);
-  [[nodiscard]] Result<void> listen(Qpn ud_qpn);
+  [[nodiscard]] Result<void> listen(Qpn ud_qpn, ibv_qp_type type);
   [[nodiscard]] bool post_receive(std::uint32_t slot);
   [[nodiscard]] std::byte* slot_at(std::uint32_t slot) const;
-  [[nodiscard]] rdma_cm_id* make_id(std::uint64_t service_id);
+  [[nodiscard]] rdma_cm_id* make_id(std::uint64_t service_id, ibv_qp_type type);
   [[nodiscard]] bool make_qp(rdma_cm_id* id);
   [[nodiscard]] bool connect(const ipoib::ConnectionAction& action, PKey pkey);
   [[nodiscard]] bool go_on(Connection& connection, rdma_cm_event_type after);
@@ -110,7 +108,6 @@ class ConnectedPort {
   void end(Connection& connection, bool is_told);
   void destroy_ended();
 
-  ibv_qp_type type_;
   Sink sink_;
   rdma_event_channel* channel_{};
   ibv_context* device_{};  // librdmacm's, which closes it
@@ -119,8 +116,8 @@ class ConnectedPort {
   ibv_cq* cq_{};
   ibv_srq* srq_{};
   ibv_mr* mr_{};
-  rdma_cm_id* listener_{};
-  std::byte* memory_{};  // slots to receive into, then slots to send from
+  std::vector<rdma_cm_id*> listeners_;  // one for each type
+  std::byte* memory_{};                 // slots to receive into, then slots to send from
   std::vector<std::uint32_t> free_;
   std::map<std::uint32_t, Connection*> using_;  // slots under way
   std::map<rdma_cm_id*, std::unique_ptr<Connection>> connections_;

@@ -32,7 +32,7 @@ int main(int count, char** arguments) {
   up->add_option("--mtu", options.mtu,
                  "Less than the link's, which is 2044 as a rule, or 65520 in connected mode");
   up->add_option("--mode", options.mode,
-                 "datagram, connected, or connected-uc over unreliable connections (RFC 4755)")
+                 "datagram, connected over RC, connected-uc over UC, or connected-both (RFC 4755)")
       ->check(CLI::IsMember(net::mode_names()));
   take_partition(*up, options.pkey);
   up->callback([&] { status = net::up(options); });

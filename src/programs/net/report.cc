@@ -16,6 +16,8 @@ namespace {
       return "connected";
     case ipoib::ConnectedMode::Unreliable:
       return "unreliable connected";
+    case ipoib::ConnectedMode::Both:
+      return "reliable and unreliable connected";
   }
   return "";
 }

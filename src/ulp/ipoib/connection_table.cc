@@ -12,19 +12,29 @@ Flags<wire::IpoibFlag> flags_of(ConnectedMode mode) {
       return wire::IpoibFlag::ReliableConnected;
     case ConnectedMode::Unreliable:
       return wire::IpoibFlag::UnreliableConnected;
+    case ConnectedMode::Both:
+      return Flags{wire::IpoibFlag::ReliableConnected} | wire::IpoibFlag::UnreliableConnected;
     case ConnectedMode::None:
       return {};
   }
   return {};
 }
 
-bool ConnectionTable::can_connect(const wire::IpoibHardwareAddress& neighbor) const {
-  return mode_ != ConnectedMode::None && neighbor.flags.has_all(flags_of(mode_));
+std::optional<verbs::QpType> connection_type(ConnectedMode mode, Flags<wire::IpoibFlag> neighbor) {
+  const auto both_offer = [own = flags_of(mode), neighbor](wire::IpoibFlag flag) {
+    return own.has(flag) && neighbor.has(flag);
+  };
+  if (both_offer(wire::IpoibFlag::ReliableConnected)) {
+    return verbs::QpType::Rc;
+  }
+  return both_offer(wire::IpoibFlag::UnreliableConnected) ? std::optional{verbs::QpType::Uc}
+                                                          : std::nullopt;
 }
 
 ConnectionTable::Outcome ConnectionTable::send(const wire::IpoibHardwareAddress& neighbor,
                                                Packet packet, Instant now) {
-  if (!can_connect(neighbor)) {
+  const auto type = connection_type(mode_, neighbor.flags);
+  if (!type) {
     return Outcome::Datagram;
   }
   const Key key{neighbor.gid, neighbor.qpn};
@@ -39,6 +49,7 @@ ConnectionTable::Outcome ConnectionTable::send(const wire::IpoibHardwareAddress&
     actions_.push_back({.kind = ConnectionAction::Kind::Connect,
                         .id = found->second.id,
                         .neighbor = neighbor,
+                        .type = *type,
                         .service_id = service_id_of(neighbor.qpn),
                         .data = own_data()});
   }

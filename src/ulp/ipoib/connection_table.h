@@ -22,6 +22,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "ulp/ipoib/too_big.h"
+#include "verbs/qp_type.h"
 #include "wire/ipoib/hardware_address.h"
 #include "wire/layout.h"
 
@@ -52,10 +53,15 @@ struct ConnectionData {
 }
 
 /// What the interface does beside datagrams.
-enum class ConnectedMode : std::uint8_t { None, Reliable, Unreliable };
+enum class ConnectedMode : std::uint8_t { None, Reliable, Unreliable, Both };
 
 /// The flags of the interface's own link-layer address (RFC 4755 §3.1).
 [[nodiscard]] Flags<wire::IpoibFlag> flags_of(ConnectedMode mode);
+
+/// Of the connection between an interface of this mode and a neighbour with those flags: what both
+/// offer (RFC 4755 §3.2), RC before UC, which loses packets; none: datagrams.
+[[nodiscard]] std::optional<verbs::QpType> connection_type(ConnectedMode mode,
+                                                           Flags<wire::IpoibFlag> neighbor);
 
 enum class ConnectionState : std::uint8_t { Connecting, Connected, Backoff };
 enum class ConnectionEvent : std::uint8_t { Established, Refused, Lost };
@@ -98,6 +104,7 @@ struct ConnectionAction {
   Kind kind{};
   ConnectionId id{};
   wire::IpoibHardwareAddress neighbor{};  ///< Connect
+  verbs::QpType type{};                   ///< Connect: Rc or Uc
   std::uint64_t service_id{};             ///< Connect
   ConnectionData data{};                  ///< Connect
   Packet packet{};                        ///< Send
@@ -154,7 +161,6 @@ class ConnectionTable {
     std::deque<Packet> waiting;
   };
 
-  [[nodiscard]] bool can_connect(const wire::IpoibHardwareAddress& neighbor) const;
   [[nodiscard]] ConnectionData own_data() const {
     return {.qpn = ud_qpn_, .receive_mtu = limits_.mtu + kHeaderBytes};
   }

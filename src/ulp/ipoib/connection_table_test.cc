@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+#include <optional>
+#include <tuple>
+
 #include "base/random.h"
 #include "wire/address_text.h"
 
@@ -54,6 +58,34 @@ TEST(IpoibConnections, AreMadeToNeighborsThatOfferThem) {  // R-IPOIB-14
             Outcome::Taken);
   ConnectionTable none{ConnectedMode::None, Qpn{0x55}};
   EXPECT_EQ(none.send(neighbor_of(1), {}, {}), Outcome::Datagram);
+}
+
+TEST(IpoibConnections, AreOfTheTypeThatBothOffer) {  // R-IPOIB-14, RFC 4755 §3.1, §3.2
+  using enum ConnectedMode;
+  using verbs::QpType;
+  const Flags<IpoibFlag> rc{IpoibFlag::ReliableConnected};
+  const Flags<IpoibFlag> uc{IpoibFlag::UnreliableConnected};
+  EXPECT_EQ(flags_of(Both), rc | uc);
+  constexpr std::optional<QpType> kNone;
+  for (const auto& [mode, other, type] :
+       std::initializer_list<std::tuple<ConnectedMode, Flags<IpoibFlag>, std::optional<QpType>>>{
+           {Both,       {},      kNone     },
+           {Both,       rc,      QpType::Rc},
+           {Both,       uc,      QpType::Uc},
+           {Both,       rc | uc, QpType::Rc},
+           {Reliable,   rc | uc, QpType::Rc},
+           {Reliable,   uc,      kNone     },
+           {Unreliable, rc | uc, QpType::Uc},
+           {Unreliable, rc,      kNone     },
+           {None,       rc | uc, kNone     }
+  }) {
+    ConnectionTable table{mode, Qpn{0x55}};
+    const Outcome outcome = table.send(neighbor_of(1, other), {}, {});
+    const auto connect = table.poll_action();
+    ASSERT_EQ(connect.has_value(), type.has_value());
+    EXPECT_EQ(outcome, type ? Outcome::Taken : Outcome::Datagram);
+    EXPECT_EQ(connect ? std::optional{connect->type} : kNone, type);
+  }
 }
 
 TEST(IpoibConnections, HoldPacketsUntilTheyAreThere) {  // R-IPOIB-14
