@@ -1,7 +1,8 @@
-// Addresses that programs carry for their hosts: RDMA-CM of the host has them while the program is
-// there.
+// Interfaces that programs carry for their hosts: RDMA-CM of the host has their addresses while the
+// program is there, and asks it for their neighbours.
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,18 @@
 #include "os/clock.h"
 
 namespace weft::daemon {
+namespace {
+
+constexpr std::int64_t kNsOfMs = 1'000'000;
+
+/// At least one, so that it is not over at once.
+[[nodiscard]] std::uint32_t whole_ms(Duration within) {
+  const std::int64_t ms = within.nanoseconds() / kNsOfMs;
+  return static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(ms, 1, std::numeric_limits<std::uint32_t>::max()));
+}
+
+}  // namespace
 
 void Daemon::Impl::carry_addresses(Client& client, const uabi::CarryAddresses& request) {
   if (const auto taken = take_addresses(client, request); !taken) {
@@ -38,22 +51,45 @@ Result<void> Daemon::Impl::take_addresses(Client& client, const uabi::CarryAddre
     return fail(ErrorCode::InvalidArgument, "{} has no port {}: they are counted from 0",
                 request.host, request.port_of_host);
   }
-  const CarriedPort wanted{.host = *host, .port = ports[request.port_of_host]};
-  const bool is_anothers = std::ranges::any_of(carriers_, [&](const auto& one) {
-    return one.first != &client && one.second.port == wanted.port;
-  });
+  const CarriedInterface wanted{
+      .host = *host, .port = ports[request.port_of_host], .pkey = PKey{request.pkey}};
+  const bool is_anothers = std::ranges::any_of(
+      carriers_, [&](const auto& one) { return one.first != &client && one.second == wanted; });
   const auto own = carriers_.find(&client);
-  if (is_anothers || (own != carriers_.end() && own->second.port != wanted.port)) {
+  if (is_anothers || (own != carriers_.end() && own->second != wanted)) {
     return fail(ErrorCode::Exists, "{}: {}", request.host,
-                is_anothers ? "another program carries addresses of this port"
-                            : "a connection carries addresses of one port");
+                is_anothers ? "another program carries this interface of the port"
+                            : "a connection carries one interface");
   }
-  if (auto set = services.set_carried(wanted.port, PKey{request.pkey}, std::move(addresses));
-      !set) {
-    return set;
+  auto set = services.set_carried({
+      .port = wanted.port,
+      .pkey = wanted.pkey,
+      .addresses = std::move(addresses),
+      .ask =
+          [&client](const IpAddress& neighbor, Duration within) {
+            client.send(uabi::AskNeighbor{to_string(neighbor), whole_ms(within)});
+          },
+  });
+  if (set) {
+    carriers_.insert_or_assign(&client, wanted);
   }
-  carriers_.insert_or_assign(&client, wanted);
-  return {};
+  return set;
+}
+
+void Daemon::Impl::take_neighbor(Client& client, const uabi::TellNeighbor& message) {
+  const auto found = carriers_.find(&client);
+  const auto neighbor = parse_ip_address(message.neighbor);
+  if (found == carriers_.end() || !neighbor) {
+    return client.refuse(neighbor ? "this connection carries no interface"
+                                  : neighbor.error().reason);
+  }
+  const CarriedInterface& carried = found->second;
+  if (fabric_->hosts().has(carried.host)) {  // else it has left the fabric
+    fabric_->hosts()
+        .host(carried.host, os::now())
+        .take_neighbor(carried.port, carried.pkey, *neighbor, message.gid);
+    run_management();  // who waits for it goes on
+  }
 }
 
 void Daemon::Impl::drop_addresses(Client& client) {
@@ -61,11 +97,10 @@ void Daemon::Impl::drop_addresses(Client& client) {
   if (found == carriers_.end()) {
     return;
   }
-  const CarriedPort carried = found->second;
+  const CarriedInterface carried = found->second;
   carriers_.erase(found);
-  if (fabric_->hosts().has(carried.host)) {  // else it has left the fabric
-    static_cast<void>(
-        fabric_->hosts().host(carried.host, os::now()).set_carried(carried.port, PKey{}, {}));
+  if (fabric_->hosts().has(carried.host)) {
+    fabric_->hosts().host(carried.host, os::now()).drop_carried(carried.port, carried.pkey);
   }
 }
 

@@ -78,7 +78,8 @@ TEST_F(LiveAddresses, AreTheHostsWhileTheConnectionStands) {  // R-IPOIB-21
     carry(carrier, {"10.77.0.9/16"});
     EXPECT_EQ(bind("10.77.0.1"), kNotHere);
     EXPECT_EQ(bind("10.77.0.9"), 0U);
-    EXPECT_THAT(refusal(of_h1({"10.77.0.2/16"})), HasSubstr("another program carries"));
+    EXPECT_THAT(refusal(of_h1({"10.77.0.2/16"})),
+                HasSubstr("another program carries this interface"));
   }
   for (int turn = 0; turn < 200 && bind("10.77.0.9") == 0; ++turn) {
     usleep(10'000);
@@ -101,7 +102,41 @@ TEST_F(LiveAddresses, AreRefusedInWords) {
   EXPECT_THAT(refusal(request), HasSubstr("has no port 1"));
   request = of_h1({"10.77.0.1/16"});
   request.pkey = 0x8005;
-  EXPECT_THAT(refusal(request), HasSubstr("partition 0xffff"));
+  EXPECT_THAT(refusal(request), HasSubstr("no member of the partition 0x8005"));
+  EXPECT_THAT(ask<uabi::Refused>(connected(), uabi::TellNeighbor{"10.77.0.2", {}}).reason,
+              HasSubstr("carries no interface"));
+}
+
+/// Of the program that carries the interface, whose table of neighbours is the only one.
+TEST_F(LiveAddresses, OfNeighborsAreAskedOfTheProgram) {  // R-IPOIB-28
+  const auto carrier = connected();
+  carry(carrier, {"10.77.0.1/16"});
+  const auto user = connected();
+  ask<uabi::RdmaCmOpened>(
+      user, uabi::OpenRdmaCm{.version = uabi::kVersion, .host = "h1", .loopback = ""});
+  const auto id = ask<uabi::RdmaCmAnswer>(
+      user, uabi::CreateRdmaCmId{.port_space = kTcp, .qp_type = 2, .uid = 1});
+  uabi::ResolveRdmaCmAddress request{.id = id.value, .timeout_ms = 5'000};
+  request.destination.family = uabi::RdmaCmFamily::Ip4;
+  const IpAddress neighbor = parse_ip_address("10.77.0.2").value();
+  std::ranges::copy(neighbor.octets(), request.destination.octets.begin());
+  ASSERT_EQ(ask<uabi::RdmaCmAnswer>(user, request).error, 0U);
+  auto question = carrier.receive(kWaitLimit);
+  ASSERT_TRUE(question) << question.error().reason;
+  const auto* const asked = question->message.get_if<uabi::AskNeighbor>();
+  ASSERT_NE(asked, nullptr);
+  EXPECT_EQ(asked->neighbor, "10.77.0.2");
+  EXPECT_LE(asked->within_ms, 5'000U);
+  EXPECT_GT(asked->within_ms, 3'000U);
+  const Gid gid{kDefaultGidPrefix, Guid{0x1234}};
+  ASSERT_TRUE(carrier.send(uabi::TellNeighbor{"10.77.0.2", gid}));
+  const auto state = [&] {
+    return ask<uabi::RdmaCmIdState>(user, uabi::QueryRdmaCmId{.id = id.value});
+  };
+  for (int turn = 0; turn < 200 && state().dgid != gid; ++turn) {
+    usleep(10'000);
+  }
+  EXPECT_EQ(state().dgid, gid);
 }
 
 }  // namespace

@@ -175,6 +175,7 @@ constexpr std::array<Daemon::Impl::Dispatch::Row, uabi::FromClients::kSize>
         row<&Impl::keep_host_namespaces>(Sender::Visitor, kOpen),
         // a program that carries IP for its host
         row<&Impl::carry_addresses>(Sender::Visitor, kQuestion),
+        row<&Impl::take_neighbor>(Sender::Visitor, kNothing),
         // a resolver, and who looks for paths where it shows them
         row<&Impl::publish_paths>(Sender::Visitor, kOpen),
         row<&Impl::ask_published_paths>(Sender::Visitor, kQuestion),

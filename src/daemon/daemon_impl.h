@@ -47,10 +47,12 @@ struct Capture {
   std::set<Client*> not_ready;  // programs that have not yet opened their tap
 };
 
-/// Whose addresses a connection carries.
-struct CarriedPort {
+/// The interface that a connection carries.
+struct CarriedInterface {
   fabric::NodeIndex host;
   fabric::PortIndex port;
+  PKey pkey;
+  bool operator==(const CarriedInterface&) const = default;
 };
 
 /// The resolver of a host, and where it shows its paths.
@@ -210,6 +212,7 @@ class Daemon::Impl {
   // --- addresses that programs carry for hosts (daemon_addresses.cc)
   void carry_addresses(Client& client, const uabi::CarryAddresses& request);
   [[nodiscard]] Result<void> take_addresses(Client& client, const uabi::CarryAddresses& request);
+  void take_neighbor(Client& client, const uabi::TellNeighbor& message);
   void drop_addresses(Client& client);
 
   // --- paths that resolvers show (daemon_published_paths.cc)
@@ -300,7 +303,7 @@ class Daemon::Impl {
   // captures waiting for programs
   std::map<Client*, std::unique_ptr<asio::steady_timer>> not_live_;
   std::uint32_t next_capture_{1};
-  std::map<Client*, CarriedPort> carriers_;  // of addresses
+  std::map<Client*, CarriedInterface> carriers_;
   std::map<Client*, Publisher> publishers_;  // of paths
   std::string fabric_id_;
   std::uint32_t last_hub_port_{};

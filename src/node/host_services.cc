@@ -133,22 +133,47 @@ void HostServices::set_up_interface(Port& port, Instant now) {
     static_cast<void>(resolver_.add_interface(
         {.port = key_of(port.index), .pkey = pkey}, qpn, *port.sa,
         fabric::addresses_of(topology_, place_.position, port.port_of_host), now));
-    resolver_.set_carried({.port = key_of(port.index), .pkey = pkey}, port.carried);
   }
 }
 
-Result<void> HostServices::set_carried(PortIndex index, PKey pkey,
-                                       std::vector<InterfaceAddress> addresses) {
-  Port& port = at(index);
-  if (!addresses.empty() && pkey.base() != port.pkey.base()) {
-    return fail(ErrorCode::NotSupported,
-                "RDMA-CM has the port's addresses in the partition {:#06x} alone, that of its "
-                "first P_Key",
-                port.pkey.value());
+Result<void> HostServices::set_carried(Carried carried) {
+  const sa::SaClient& sa = *at(carried.port).sa;
+  const auto& pkeys = sa.port().pkeys;
+  if (std::ranges::find(pkeys, carried.pkey) == pkeys.end()) {
+    return fail(ErrorCode::InvalidArgument, "the port is no member of the partition {:#06x}",
+                carried.pkey.value());
   }
-  port.carried = std::move(addresses);
-  resolver_.set_carried({.port = key_of(port.index), .pkey = port.pkey}, port.carried);
+  std::erase_if(carried_, [&](const Carried& one) {
+    return one.port == carried.port && one.pkey == carried.pkey;
+  });
+  resolver_.set_carried({.port = key_of(carried.port), .pkey = carried.pkey}, sa,
+                        carried.addresses);
+  carried_.push_back(std::move(carried));
   return {};
+}
+
+void HostServices::drop_carried(PortIndex port, PKey pkey) {
+  std::erase_if(carried_, [&](const Carried& one) { return one.port == port && one.pkey == pkey; });
+  resolver_.set_carried({.port = key_of(port), .pkey = pkey}, *at(port).sa, {});
+}
+
+void HostServices::take_neighbor(PortIndex port, PKey pkey, const IpAddress& neighbor,
+                                 const Gid& gid) {
+  resolver_.take_neighbor({.port = key_of(port), .pkey = pkey}, neighbor, gid);
+}
+
+/// One whose connection fails meanwhile drops what it carries.
+void HostServices::ask_programs(Instant now) {
+  while (const auto asked = resolver_.poll_question()) {
+    const auto& [key, question] = *asked;
+    const auto of = std::ranges::find_if(carried_, [&](const Carried& one) {
+      return key_of(one.port) == key.port && one.pkey == key.pkey;
+    });
+    if (of != carried_.end() && now < question.until) {
+      const auto ask = of->ask;
+      ask(question.address, question.until - now);
+    }
+  }
 }
 
 void HostServices::handle_datagram(PortIndex port, const mad::ReceivedDatagram& datagram,
@@ -167,6 +192,7 @@ void HostServices::handle_timeout(Instant now) {
   }
   resolver_.handle_timeout(now);
   connections_.handle_timeout(now);
+  ask_programs(now);
   while (auto sent = resolver_.poll_transmit()) {
     plane_.send(port_of(sent->first), std::move(sent->second), now);
   }

@@ -76,10 +76,19 @@ class HostServices {
     return at(port).sa->port();
   }
   [[nodiscard]] sa::Resolver& resolver() { return resolver_; }
-  /// Addresses of the port's interface that a program of the host carries by a QP of its own (`ib0`
-  /// of `weft net`). NotSupported: the interface is of another partition.
-  [[nodiscard]] Result<void> set_carried(fabric::PortIndex port, PKey pkey,
-                                         std::vector<InterfaceAddress> addresses);
+  /// An interface that a program of the host carries by a QP of its own at the port (`ib0` of `weft
+  /// net`, or a child of it). Its neighbours are asked of the program.
+  struct Carried {
+    fabric::PortIndex port{};
+    PKey pkey{};
+    std::vector<InterfaceAddress> addresses{};
+    std::function<void(const IpAddress& neighbor, Duration within)> ask{};
+  };
+  /// From now on. InvalidArgument: the port is no member of the partition.
+  [[nodiscard]] Result<void> set_carried(Carried carried);
+  void drop_carried(fabric::PortIndex port, PKey pkey);
+  /// The program's answer. Not trusted.
+  void take_neighbor(fabric::PortIndex port, PKey pkey, const IpAddress& neighbor, const Gid& gid);
   /// Resolvers on this host are asked for paths from now on, by `link`.
   void use_local_service(std::unique_ptr<sa::LocalServiceLink> link);
   /// Null: no resolver is ever asked.
@@ -99,13 +108,13 @@ class HostServices {
     std::uint32_t port_of_host{};
     PKey pkey{};  // of its IPoIB interface
     Qpn qpn{};    // of that, too
-    std::vector<InterfaceAddress> carried{};
     mad::ManagementInterface* gsi{};
     std::uint32_t snooper{};  // received MADs may change deadlines
     std::unique_ptr<sa::SaClient> sa;
   };
 
   [[nodiscard]] Port& at(fabric::PortIndex port);
+  void ask_programs(Instant now);
   void set_up_interface(Port& port, Instant now);
 
   const fabric::TablesBuilder& tables_;
@@ -116,6 +125,7 @@ class HostServices {
   std::unique_ptr<sa::LocalServiceLink> local_service_link_;
   std::unique_ptr<sa::LocalService> local_service_;  // before the SA clients, which ask it
   std::vector<Port> ports_;
+  std::vector<Carried> carried_;
   sa::Resolver resolver_;  // after ports_: it must be destroyed before the SA clients
   ConnectionServices connections_;
 };

@@ -168,7 +168,8 @@ TEST(HostServices, KeepCarriedAddressesWhileTheirPortChanges) {  // R-IPOIB-21
   Hosts hosts{star(2)};
   const InterfaceAddress carried{ip("10.77.0.2"), 16};
   HostServices& h2 = hosts.host("h2");
-  ASSERT_TRUE(h2.set_carried(hosts.port("h2"), kDefaultPKey, {carried}));
+  ASSERT_TRUE(h2.set_carried(
+      {.port = hosts.port("h2"), .pkey = kDefaultPKey, .addresses = {carried}, .ask = {}}));
   ASSERT_TRUE(h2.resolver().find_own(carried.address));
   EXPECT_EQ(h2.resolver().find_own(carried.address)->interface.pkey, kDefaultPKey);
   hosts.set_plugged("h2", false);
@@ -178,9 +179,43 @@ TEST(HostServices, KeepCarriedAddressesWhileTheirPortChanges) {  // R-IPOIB-21
   EXPECT_TRUE(h2.resolver().find_own(carried.address));
   EXPECT_FALSE(hosts.resolve("h1", "10.77.0.2"));  // of no subnet of h1
   EXPECT_TRUE(hosts.resolve("h2", "10.77.0.2")->is_own_host);
-  const auto other = h2.set_carried(hosts.port("h2"), PKey{0x8005}, {carried});
+  const auto other = h2.set_carried(
+      {.port = hosts.port("h2"), .pkey = PKey{0x8005}, .addresses = {carried}, .ask = {}});
   ASSERT_FALSE(other);
-  EXPECT_EQ(other.error().code, ErrorCode::NotSupported);
+  EXPECT_EQ(other.error().code, ErrorCode::InvalidArgument);
+  h2.drop_carried(hosts.port("h2"), kDefaultPKey);
+  EXPECT_FALSE(h2.resolver().find_own(carried.address));
+}
+
+TEST(HostServices, AskTheProgramThatCarriesAnInterfaceForItsNeighbors) {  // R-IPOIB-28
+  fabric::Topology topology = star(2);
+  for (auto& host : topology.hosts) {
+    host.hcas[0].ports[0].pkeys = {kDefaultPKey, PKey{0x8005}};
+  }
+  Hosts hosts{topology};
+  HostServices& h1 = hosts.host("h1");
+  const fabric::PortIndex port = hosts.port("h1");
+  const Gid gid{kDefaultGidPrefix, Guid{0x55}};
+  std::vector<std::string> asked;
+  for (const auto& [pkey, address] : {
+           std::pair{kDefaultPKey, "10.77.0.1"},
+           std::pair{PKey{0x8005}, "10.85.0.1"}
+  }) {
+    ASSERT_TRUE(h1.set_carried({.port = port,
+                                .pkey = pkey,
+                                .addresses = {{ip(address), 16}},
+                                .ask = [&, pkey](const IpAddress& neighbor, Duration within) {
+                                  asked.push_back(to_string(neighbor));
+                                  EXPECT_GT(within, Duration{});
+                                  h1.take_neighbor(port, pkey, neighbor, gid);
+                                }}));
+  }
+  const auto of_child = hosts.resolve("h1", "10.85.0.2");
+  ASSERT_TRUE(of_child) << of_child.error().reason;
+  EXPECT_EQ(of_child->pkey, PKey{0x8005});
+  EXPECT_EQ(of_child->destination_gid, gid);
+  ASSERT_TRUE(hosts.resolve("h1", "10.77.0.2"));
+  EXPECT_EQ(asked, (std::vector<std::string>{"10.85.0.2", "10.77.0.2"}));
 }
 
 TEST(HostServices, DoNotReachAHostOfAnotherPartition) {

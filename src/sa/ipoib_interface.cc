@@ -1,7 +1,6 @@
 #include "sa/ipoib_interface.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -34,8 +33,7 @@ IpoibInterface::IpoibInterface(const InterfaceKey& key, Qpn qpn, SaClient& sa,
     : key_(key),
       qpn_(qpn),
       sa_(sa),
-      own_(std::move(addresses)),
-      addresses_(own_),
+      addresses_(std::move(addresses)),
       limits_(limits),
       on_due_(std::move(on_due)),
       broadcast_(wire::ipoib_broadcast_group(key.pkey)),
@@ -95,29 +93,13 @@ void IpoibInterface::take_group(Form form, const Answer<McMemberRecord>& group, 
   join_at_ = now + limits_.join_retry;
 }
 
-bool IpoibInterface::has(const IpAddress& address) const {
-  return std::ranges::find(addresses_, address, &InterfaceAddress::address) != addresses_.end();
-}
-
 void IpoibInterface::set_addresses(std::vector<InterfaceAddress> addresses, Instant now) {
   const bool has_new = std::ranges::any_of(
       addresses, [this](const InterfaceAddress& one) { return !has(one.address); });
-  own_ = std::move(addresses);
-  take_all_addresses();
+  addresses_ = std::move(addresses);
   if (has_new) {
     announce(now);
   }
-}
-
-void IpoibInterface::set_carried(std::vector<InterfaceAddress> addresses) {
-  carried_ = std::move(addresses);
-  take_all_addresses();
-}
-
-void IpoibInterface::take_all_addresses() {
-  addresses_ = own_;
-  std::ranges::copy_if(carried_, std::back_inserter(addresses_),
-                       [this](const InterfaceAddress& one) { return !has(one.address); });
 }
 
 wire::IpoibHardwareAddress IpoibInterface::hardware() const {
@@ -324,7 +306,7 @@ void IpoibInterface::take_answer(const IpAddress& address,
     return;
   }
   ++counters_.resolved;
-  resolved_.push_back(address);
+  found_.push_back({.address = address, .gid = hardware.gid});
   on_due_();
 }
 
@@ -373,7 +355,7 @@ std::optional<mad::Datagram> IpoibInterface::poll_transmit() {
 }
 
 Instant IpoibInterface::deadline() const {
-  if (!out_.empty() || !resolved_.empty()) {
+  if (!out_.empty() || !found_.empty()) {
     return Instant{};
   }
   return is_up() ? std::min({join_at_, announce_at_, neighbors_.deadline()}) : join_at_;

@@ -18,6 +18,7 @@
 #include "base/keys.h"
 #include "base/time.h"
 #include "mad/datagram.h"
+#include "sa/ip_interface.h"
 #include "sa/local_port.h"
 #include "sa/neighbors.h"
 #include "sa/sa_client.h"
@@ -26,13 +27,6 @@
 #include "wire/mad/mc_member_record.h"
 
 namespace weft::sa {
-
-/// Identifies an interface, such as `ib0`, by its port and partition.
-struct InterfaceKey {
-  PortKey port{};
-  PKey pkey{kDefaultPKey};
-  friend constexpr bool operator==(const InterfaceKey&, const InterfaceKey&) = default;
-};
 
 /// Upper bounds and intervals; policy, not from the specification.
 struct InterfaceLimits {
@@ -60,32 +54,28 @@ struct InterfaceCounters {
 
 /// Neighbour discovery on one interface. The owner drives it: handle_datagram, handle_timeout,
 /// poll_transmit.
-class IpoibInterface {
+class IpoibInterface final : public IpInterface {
  public:
   /// `sa` must outlive it. `on_due` is called when handle_timeout() or poll_transmit() is due.
   IpoibInterface(const InterfaceKey& key, Qpn qpn, SaClient& sa,
                  std::vector<InterfaceAddress> addresses, const InterfaceLimits& limits,
                  std::function<void()> on_due, Instant now);
-  ~IpoibInterface();
+  ~IpoibInterface() override;
   IpoibInterface(const IpoibInterface&) = delete;
   IpoibInterface& operator=(const IpoibInterface&) = delete;
 
-  [[nodiscard]] const InterfaceKey& key() const { return key_; }
+  [[nodiscard]] const InterfaceKey& key() const override { return key_; }
   [[nodiscard]] Qpn qpn() const { return qpn_; }
-  [[nodiscard]] std::span<const InterfaceAddress> addresses() const { return addresses_; }
-  [[nodiscard]] bool has(const IpAddress& address) const;
+  [[nodiscard]] std::span<const InterfaceAddress> addresses() const override { return addresses_; }
   /// From now on. Those that are new are announced.
   void set_addresses(std::vector<InterfaceAddress> addresses, Instant now);
-  /// Besides, addresses whose packets a program carries by a QP of its own at the same port. It
-  /// answers for them to its like, this interface to other hosts' RDMA-CM: datagrams of the kernel
-  /// sides of hosts do not reach programs.
-  void set_carried(std::vector<InterfaceAddress> addresses);
   /// The port is Active and a member of the broadcast group, so datagrams can be exchanged.
-  [[nodiscard]] bool is_up() const { return group_ && sa_.port().is_active(); }
+  [[nodiscard]] bool is_up() const override { return group_ && sa_.port().is_active(); }
   /// Of the own hardware address: what the interface does beside datagrams (RFC 4755 §3.1).
   void set_flags(Flags<wire::IpoibFlag> flags) { flags_ = flags; }
   /// The interface's own hardware address; its GID is zero until the port has one.
   [[nodiscard]] wire::IpoibHardwareAddress hardware() const;
+  [[nodiscard]] Gid gid() const override { return hardware().gid; }
   /// Record of the broadcast group, which defines Q_Key, MTU, rate and SL of the link.
   [[nodiscard]] const std::optional<wire::McMemberRecord>& group() const { return group_; }
 
@@ -102,14 +92,10 @@ class IpoibInterface {
   /// another QP than before.
   void announce(Instant now);
 
-  /// The GID of the neighbour that has the address, if known.
-  [[nodiscard]] std::optional<Gid> find(const IpAddress& address, Instant now) const;
-  /// Solicits the address until `until`, starting when the interface is up. Returns false if too
-  /// many addresses are being solicited.
-  [[nodiscard]] bool solicit(const IpAddress& address, Instant until, Instant now);
-  void stop_soliciting(const IpAddress& address) { neighbors_.stop_soliciting(address); }
-  /// Returns and clears the list of addresses resolved since the last call.
-  [[nodiscard]] std::vector<IpAddress> take_resolved() { return std::exchange(resolved_, {}); }
+  [[nodiscard]] std::optional<Gid> find(const IpAddress& address, Instant now) const override;
+  [[nodiscard]] bool solicit(const IpAddress& address, Instant until, Instant now) override;
+  void stop_soliciting(const IpAddress& address) override { neighbors_.stop_soliciting(address); }
+  [[nodiscard]] std::vector<Found> take_found() override { return std::exchange(found_, {}); }
 
   /// Processes a datagram received by the port. Returns true if it was addressed to this interface.
   bool handle_datagram(const mad::ReceivedDatagram& datagram, Instant now);
@@ -126,7 +112,6 @@ class IpoibInterface {
 
   void join(Form form, Instant now);
   void take_group(Form form, const Answer<wire::McMemberRecord>& group, Instant now);
-  void take_all_addresses();
   void handle(const wire::ArpMessage& arp, const mad::MadAddress& source, Instant now);
   void handle(const wire::NeighborMessage& message, const mad::MadAddress& source, Instant now);
   void take_answer(const IpAddress& address, const wire::IpoibHardwareAddress& hardware,
@@ -144,9 +129,7 @@ class IpoibInterface {
   Qpn qpn_;
   Flags<wire::IpoibFlag> flags_{};
   SaClient& sa_;
-  std::vector<InterfaceAddress> own_;
-  std::vector<InterfaceAddress> carried_;
-  std::vector<InterfaceAddress> addresses_;  // of both, each once
+  std::vector<InterfaceAddress> addresses_;
   InterfaceLimits limits_;
   std::function<void()> on_due_;
   MoveHandler on_moved_;
@@ -158,7 +141,7 @@ class IpoibInterface {
   std::optional<wire::McMemberRecord> group_;
   bool was_active_{};
   NeighborTable neighbors_;
-  std::vector<IpAddress> resolved_;
+  std::vector<Found> found_;
   std::deque<mad::Datagram> out_;
   InterfaceCounters counters_;
 };

@@ -55,30 +55,76 @@ void Resolver::remove_interface(const InterfaceKey& key, Instant now) {
   if (found == interfaces_.end()) {
     return;
   }
+  forget_waiting_for(**found);
+  (*found)->stop(now);
+  interfaces_.erase(found);
+}
+
+void Resolver::forget_waiting_for(const IpInterface& interface) {
   std::vector<ResolutionId> lost;
   for (const auto& [id, pending] : resolutions_) {
-    if (pending.interface == found->get()) {
+    if (pending.interface == &interface) {
       lost.push_back(id);
     }
   }
   for (const ResolutionId id : lost) {
     finish(id, resolution_error(ResolutionFailure::Down, "the interface is gone"));
   }
-  (*found)->stop(now);
-  interfaces_.erase(found);
 }
 
-void Resolver::set_carried(const InterfaceKey& key, std::span<const InterfaceAddress> addresses) {
-  IpoibInterface* const of = interface(key);
-  if (of == nullptr) {
+void Resolver::set_carried(const InterfaceKey& key, const SaClient& sa,
+                           std::span<const InterfaceAddress> addresses) {
+  CarriedInterface* of = carried(key);
+  if (addresses.empty()) {
+    if (of != nullptr) {
+      forget_waiting_for(*of);
+      std::erase_if(carried_, [of](const auto& one) { return one.get() == of; });
+    }
     return;
+  }
+  if (of == nullptr) {
+    of = carried_.emplace_back(std::make_unique<CarriedInterface>(key, sa)).get();
   }
   std::vector<InterfaceAddress> taken;
   std::ranges::copy_if(addresses, std::back_inserter(taken), [&](const InterfaceAddress& one) {
-    const IpoibInterface* const has = interface_with(one.address);
+    const IpInterface* const has = interface_with(one.address);
     return has == nullptr || has == of;
   });
-  of->set_carried(std::move(taken));
+  of->set_addresses(std::move(taken));
+}
+
+CarriedInterface* Resolver::carried(const InterfaceKey& key) const {
+  const auto found = std::ranges::find(carried_, key, [](const auto& each) { return each->key(); });
+  return found == carried_.end() ? nullptr : found->get();
+}
+
+std::optional<std::pair<InterfaceKey, CarriedInterface::Question>> Resolver::poll_question() {
+  for (const auto& each : carried_) {
+    if (const auto question = each->poll_question()) {
+      return std::pair{each->key(), *question};
+    }
+  }
+  return std::nullopt;
+}
+
+void Resolver::take_neighbor(const InterfaceKey& key, const IpAddress& address, const Gid& gid) {
+  if (CarriedInterface* const of = carried(key)) {
+    of->take_answer(address, gid);
+    on_due_();
+  }
+}
+
+/// The kernel side's own first: that is the order of the host's addresses.
+std::vector<IpInterface*> Resolver::all() const {
+  std::vector<IpInterface*> each;
+  each.reserve(interfaces_.size() + carried_.size());
+  for (const auto& interface : interfaces_) {
+    each.push_back(interface.get());
+  }
+  for (const auto& interface : carried_) {
+    each.push_back(interface.get());
+  }
+  return each;
 }
 
 void Resolver::port_changed(PortKey port, Instant now) {
@@ -103,15 +149,18 @@ IpoibInterface* Resolver::interface(const InterfaceKey& key) {
   return found == interfaces_.end() ? nullptr : found->get();
 }
 
-IpoibInterface* Resolver::interface_with(const IpAddress& address) const {
+IpInterface* Resolver::interface_with(const IpAddress& address) const {
+  const std::vector<IpInterface*> interfaces = all();
   const auto found =
-      std::ranges::find_if(interfaces_, [&](const auto& each) { return each->has(address); });
-  return found == interfaces_.end() ? nullptr : found->get();
+      std::ranges::find_if(interfaces, [&](const auto* each) { return each->has(address); });
+  return found == interfaces.end() ? nullptr : *found;
 }
+
+IpInterface& Resolver::with(const Own& own) const { return *interface_with(own.address.address); }
 
 std::optional<Resolver::Own> Resolver::find_own(const IpAddress& asked) const {
   const IpAddress address = asked.unmapped();
-  for (const auto& each : interfaces_) {
+  for (const IpInterface* const each : all()) {
     for (const InterfaceAddress& own : each->addresses()) {
       if (own.address == address) {
         return Own{.interface = each->key(), .address = own};
@@ -122,13 +171,13 @@ std::optional<Resolver::Own> Resolver::find_own(const IpAddress& asked) const {
 }
 
 std::vector<Resolver::Own> Resolver::own_addresses() const {
-  std::vector<Own> all;
-  for (const auto& each : interfaces_) {
+  std::vector<Own> addresses;
+  for (const IpInterface* const each : all()) {
     for (const InterfaceAddress& own : each->addresses()) {
-      all.push_back({.interface = each->key(), .address = own});
+      addresses.push_back({.interface = each->key(), .address = own});
     }
   }
-  return all;
+  return addresses;
 }
 
 /// Selects among the interfaces with the destination in their subnet: one that is up first, then
@@ -137,7 +186,7 @@ std::optional<Resolver::Own> Resolver::choose_source(const IpAddress& asked) con
   const IpAddress destination = asked.unmapped();
   std::optional<Own> best;
   std::pair<bool, unsigned> best_rank{};
-  for (const auto& each : interfaces_) {
+  for (const IpInterface* const each : all()) {
     for (const InterfaceAddress& own : each->addresses()) {
       const std::pair rank{each->is_up(), common_prefix(own.address, destination)};
       if (own.covers(destination) && (!best || rank > best_rank)) {
@@ -151,10 +200,11 @@ std::optional<Resolver::Own> Resolver::choose_source(const IpAddress& asked) con
 
 std::optional<Resolver::Own> Resolver::own_of_family(IpFamily family) const {
   std::optional<Own> first;
-  for (const auto& each : interfaces_) {
+  for (const IpInterface* const each : all()) {
+    const auto addresses = each->addresses();
     const auto own = std::ranges::find(
-        each->addresses(), family, [](const InterfaceAddress& at) { return at.address.family(); });
-    if (own != each->addresses().end() && (!first || each->is_up())) {
+        addresses, family, [](const InterfaceAddress& at) { return at.address.family(); });
+    if (own != addresses.end() && (!first || each->is_up())) {
       first = Own{.interface = each->key(), .address = *own};
       if (each->is_up()) {
         break;
@@ -178,17 +228,12 @@ Resolver::Outcome Resolver::own_host(const IpAddress& source, const IpAddress& t
         ResolutionFailure::NoSuchSource,
         fmt::format("{} is not an address of this host", to_string(from ? target : source)));
   }
-  const auto gid_of = [this](const InterfaceKey& key) {
-    const auto found =
-        std::ranges::find(interfaces_, key, [](const auto& each) { return each->key(); });
-    return (*found)->hardware().gid;
-  };
   return Resolution{.source = from->address.address,
                     .destination = asked,
                     .port = from->interface.port,
                     .pkey = from->interface.pkey,
-                    .source_gid = gid_of(from->interface),
-                    .destination_gid = gid_of(to->interface),
+                    .source_gid = with(*from).gid(),
+                    .destination_gid = with(*to).gid(),
                     .is_own_host = true};
 }
 
@@ -243,13 +288,13 @@ Result<ResolutionId> Resolver::resolve(const ResolutionRequest& resolution_reque
     complete(id, std::move(handler), std::unexpected(own.error()));
     return id;
   }
-  IpoibInterface* const interface = this->interface(own->interface);
+  IpInterface* const interface = &with(*own);
   Pending pending{
       .resolution = {.source = own->address.address,
                      .destination = destination,
                      .port = own->interface.port,
                      .pkey = own->interface.pkey,
-                     .source_gid = interface->hardware().gid},
+                     .source_gid = interface->gid()},
       .neighbor = target,
       .interface = interface,
       .end = now + resolution_request.timeout,
@@ -263,6 +308,7 @@ Result<ResolutionId> Resolver::resolve(const ResolutionRequest& resolution_reque
   if (!interface->solicit(target, pending.end, now)) {
     return fail(ErrorCode::OutOfMemory, "too many neighbours are being asked for");
   }
+  on_due_();
   waiting_.insert({
       {interface, target},
       id
@@ -307,19 +353,18 @@ void Resolver::handle_datagram(PortKey port, const mad::ReceivedDatagram& datagr
   }
 }
 
-void Resolver::take_resolved(Instant now) {
-  for (const auto& each : interfaces_) {
-    for (const IpAddress& address : each->take_resolved()) {
-      const WaitingKey key{each.get(), address};
-      const auto gid = each->find(address, now);
-      while (gid) {
+void Resolver::take_found() {
+  for (IpInterface* const each : all()) {
+    for (const auto& [address, gid] : each->take_found()) {
+      const WaitingKey key{each, address};
+      while (true) {
         const auto next = waiting_.lower_bound({key, ResolutionId{}});
         if (next == waiting_.end() || next->first != key) {
           break;
         }
         Resolution resolution = resolutions_.at(next->second).resolution;
-        resolution.source_gid = each->hardware().gid;
-        resolution.destination_gid = *gid;
+        resolution.source_gid = each->gid();
+        resolution.destination_gid = gid;
         finish(next->second, resolution);
       }
     }
@@ -346,7 +391,7 @@ void Resolver::expire(Instant now) {
 }
 
 void Resolver::handle_timeout(Instant now) {
-  take_resolved(now);
+  take_found();
   expire(now);
   for (const auto& each : interfaces_) {
     each->handle_timeout(now);
@@ -377,7 +422,9 @@ Instant Resolver::deadline() const {
   for (const auto& each : interfaces_) {
     next = std::min(next, each->deadline());
   }
-  return next;
+  const bool is_due =
+      std::ranges::any_of(carried_, [](const auto& each) { return each->is_due(); });
+  return is_due ? Instant{} : next;
 }
 
 }  // namespace weft::sa

@@ -29,6 +29,8 @@
 #include "base/strong.h"
 #include "base/time.h"
 #include "mad/datagram.h"
+#include "sa/carried_interface.h"
+#include "sa/ip_interface.h"
 #include "sa/ipoib_interface.h"
 #include "sa/local_port.h"
 #include "sa/sa_client.h"
@@ -106,9 +108,13 @@ class Resolver {
   [[nodiscard]] Result<void> add_interface(const InterfaceKey& key, Qpn qpn, SaClient& sa,
                                            std::vector<InterfaceAddress> addresses, Instant now);
   void remove_interface(const InterfaceKey& key, Instant now);
-  /// Addresses of the interface beside those that it was made with (IpoibInterface::set_carried),
-  /// from now on. One that another interface has stays that one's.
-  void set_carried(const InterfaceKey& key, std::span<const InterfaceAddress> addresses);
+  /// An interface that a program of the host carries has these addresses from now on; without any
+  /// it is gone. One that another interface has stays that one's. `sa` as of add_interface().
+  void set_carried(const InterfaceKey& key, const SaClient& sa,
+                   std::span<const InterfaceAddress> addresses);
+  /// The next neighbour that a program is to find, for which of its interfaces, and what it says.
+  [[nodiscard]] std::optional<std::pair<InterfaceKey, CarriedInterface::Question>> poll_question();
+  void take_neighbor(const InterfaceKey& key, const IpAddress& address, const Gid& gid);
   /// Call after the port's SaClient was updated by set_port.
   void port_changed(PortKey port, Instant now);
   /// The port has another LID than before: its interfaces announce their addresses.
@@ -159,15 +165,19 @@ class Resolver {
   struct Pending {
     Resolution resolution;
     IpAddress neighbor{};  // the destination, as IPv4 or IPv6
-    IpoibInterface* interface{};
+    IpInterface* interface{};
     Instant end{};
     ResolutionHandler handler;
   };
   using Outcome = std::expected<Resolution, ResolutionError>;
-  using WaitingKey = std::pair<IpoibInterface*, IpAddress>;
+  using WaitingKey = std::pair<IpInterface*, IpAddress>;
 
   [[nodiscard]] bool is_local_address(const IpAddress& address) const;
-  [[nodiscard]] IpoibInterface* interface_with(const IpAddress& address) const;
+  [[nodiscard]] std::vector<IpInterface*> all() const;
+  [[nodiscard]] IpInterface* interface_with(const IpAddress& address) const;
+  [[nodiscard]] CarriedInterface* carried(const InterfaceKey& key) const;
+  void forget_waiting_for(const IpInterface& interface);
+  [[nodiscard]] IpInterface& with(const Own& own) const;
   [[nodiscard]] std::expected<Own, ResolutionError> choose(const IpAddress& source,
                                                            const IpAddress& destination) const;
   [[nodiscard]] std::optional<Own> own_of_family(IpFamily family) const;
@@ -175,12 +185,13 @@ class Resolver {
                                  const IpAddress& asked) const;
   void complete(ResolutionId id, ResolutionHandler handler, Outcome outcome);
   void finish(ResolutionId id, Outcome outcome);
-  void take_resolved(Instant now);
+  void take_found();
   void expire(Instant now);
 
   ResolverOptions options_;
   std::function<void()> on_due_;
   std::vector<std::unique_ptr<IpoibInterface>> interfaces_;
+  std::vector<std::unique_ptr<CarriedInterface>> carried_;
   std::map<ResolutionId, Pending> resolutions_;
   std::set<std::pair<WaitingKey, ResolutionId>> waiting_;  // all of resolutions_
   std::set<std::pair<Instant, ResolutionId>> ends_;        // all of resolutions_

@@ -80,33 +80,87 @@ TEST_F(ResolverTest, AsksOnceForAllWhoWait) {
   EXPECT_EQ(h2.resolver.resolutions(), 0U);
 }
 
+constexpr InterfaceKey kCarried{.port = PortKey{1}};
+constexpr Gid kNeighbor{0xFE80'0000'0000'0000, Guid{0x77}};
+
 TEST_F(ResolverTest, HasAddressesThatAProgramCarries) {  // R-IPOIB-21
-  const std::vector carried{with_prefix("10.77.0.2/16"), with_prefix("127.77.0.2/8")};
-  h2.resolver.set_carried({.port = PortKey{2}}, carried);
-  ASSERT_TRUE(h2.resolver.find_own(ip("10.77.0.2")));
-  ASSERT_TRUE(h2.resolver.choose_source(ip("10.77.0.1")));
-  EXPECT_EQ(h2.resolver.choose_source(ip("10.77.0.1"))->address, carried[0]);
-  EXPECT_EQ(h2.resolver.own_addresses().size(), 3U);  // each once
-  EXPECT_FALSE(link.resolve(h1, "10.77.0.2"));        // in no subnet of h1
-  h1.resolver.set_carried({.port = PortKey{1}}, std::vector{with_prefix("10.77.0.1/16")});
-  const auto found = link.resolve(h1, "10.77.0.2");
-  ASSERT_TRUE(found) << found.error().reason;
-  EXPECT_EQ(found->source, ip("10.77.0.1"));
-  EXPECT_EQ(found->destination_gid, h2.gid);
-  h2.resolver.set_carried({.port = PortKey{2}}, {});
-  EXPECT_FALSE(h2.resolver.find_own(ip("10.77.0.2")));
-  link.run_for(NeighborLimits{}.reachable);
-  EXPECT_FALSE(link.resolve(h1, "10.77.0.2"));
+  const std::vector carried{with_prefix("10.77.0.1/16"), with_prefix("127.77.0.1/8")};
+  h1.resolver.set_carried(kCarried, h1.sa, carried);
+  ASSERT_TRUE(h1.resolver.find_own(ip("10.77.0.1")));
+  EXPECT_EQ(h1.resolver.choose_source(ip("10.77.0.2"))->address, carried[0]);
+  EXPECT_EQ(h1.resolver.own_addresses().size(), 3U);  // each once
+  const auto own = link.resolve(h1, "10.77.0.1");
+  ASSERT_TRUE(own);
+  EXPECT_TRUE(own->is_own_host);
+  EXPECT_EQ(own->destination_gid, h1.gid);
+  EXPECT_FALSE(link.resolve(h2, "10.77.0.1"));  // in no subnet of h2
+  h1.resolver.set_carried(kCarried, h1.sa, {});
+  EXPECT_FALSE(h1.resolver.find_own(ip("10.77.0.1")));
   EXPECT_TRUE(link.resolve(h1, "127.77.0.2"));  // its own it keeps
+}
+
+TEST_F(ResolverTest, AsksTheProgramForTheNeighborsOfItsInterfaces) {  // R-IPOIB-28
+  const InterfaceKey child{.port = PortKey{1}, .pkey = PKey{0x8005}};
+  h1.resolver.set_carried(kCarried, h1.sa, std::vector{with_prefix("10.77.0.1/16")});
+  h1.resolver.set_carried(child, h1.sa, std::vector{with_prefix("10.85.0.1/16")});
+  const auto until = link.network.now + Duration::seconds(1);
+  std::vector<Reported> reported;
+  for (const char* to : {"10.85.0.2", "10.85.0.2", "10.77.0.2"}) {
+    ASSERT_TRUE(h1.resolver.resolve({}, ip(to), Duration::seconds(1), Link::into(reported),
+                                    link.network.now));
+  }
+  const auto of_ib0 = h1.resolver.poll_question();
+  ASSERT_TRUE(of_ib0);
+  EXPECT_EQ(of_ib0->first, kCarried);
+  EXPECT_EQ(of_ib0->second.address, ip("10.77.0.2"));
+  const auto of_child = h1.resolver.poll_question();
+  ASSERT_TRUE(of_child);
+  EXPECT_EQ(of_child->first, child);
+  EXPECT_EQ(of_child->second.address, ip("10.85.0.2"));
+  EXPECT_EQ(of_child->second.until, until);
+  EXPECT_FALSE(h1.resolver.poll_question());                     // one for both who wait
+  h1.resolver.take_neighbor(child, ip("10.85.0.3"), kNeighbor);  // nobody has asked
+  h1.resolver.take_neighbor(child, ip("10.85.0.2"), Gid{});
+  h1.resolver.take_neighbor(child, ip("10.85.0.2"), kNeighbor);
+  EXPECT_EQ(h1.resolver.deadline(), Instant{});
+  link.run_for(Duration::milliseconds(1));
+  ASSERT_EQ(reported.size(), 2U);
+  for (const Reported& one : reported) {
+    ASSERT_TRUE(one.outcome);
+    EXPECT_EQ(one.outcome->pkey, PKey{0x8005});
+    EXPECT_EQ(one.outcome->source, ip("10.85.0.1"));
+    EXPECT_EQ(one.outcome->destination_gid, kNeighbor);
+    EXPECT_FALSE(one.outcome->is_own_host);
+  }
+  // It is the program's to remember: whoever comes later asks it again.
+  ASSERT_TRUE(h1.resolver.resolve({}, ip("10.85.0.2"), Duration::seconds(1), Link::into(reported),
+                                  link.network.now));
+  EXPECT_TRUE(h1.resolver.poll_question());
+  EXPECT_TRUE(link.sent.empty());
+}
+
+TEST_F(ResolverTest, WaitsForAProgramNoLongerThanItIsThere) {  // R-IPOIB-28
+  h1.resolver.set_carried(kCarried, h1.sa, std::vector{with_prefix("10.77.0.1/16")});
+  const auto silent = link.resolve(h1, "10.77.0.2");
+  ASSERT_FALSE(silent);
+  EXPECT_EQ(silent.error().failure, ResolutionFailure::TimedOut);
+  std::vector<Reported> reported;
+  ASSERT_TRUE(h1.resolver.resolve({}, ip("10.77.0.2"), Duration::seconds(9), Link::into(reported),
+                                  link.network.now));
+  h1.resolver.set_carried(kCarried, h1.sa, {});
+  link.run_for(Duration::milliseconds(1));
+  ASSERT_EQ(reported.size(), 1U);
+  ASSERT_FALSE(reported[0].outcome);
+  EXPECT_EQ(reported[0].outcome.error().failure, ResolutionFailure::Down);
+  h1.resolver.take_neighbor(kCarried, ip("10.77.0.2"), kNeighbor);  // too late
+  EXPECT_FALSE(h1.resolver.poll_question());
 }
 
 TEST_F(ResolverTest, LeavesAnAddressToTheInterfaceThatHasIt) {  // R-IPOIB-21
   ASSERT_TRUE(h1.resolver.add_interface({.port = PortKey{9}}, Qpn{0x109}, h1.sa,
                                         {with_prefix("10.5.0.1/16")}, link.network.now));
-  h1.resolver.set_carried({.port = PortKey{1}}, std::vector{with_prefix("10.5.0.1/16")});
+  h1.resolver.set_carried(kCarried, h1.sa, std::vector{with_prefix("10.5.0.1/16")});
   EXPECT_EQ(h1.resolver.find_own(ip("10.5.0.1"))->interface.port, PortKey{9});
-  h1.resolver.set_carried({.port = PortKey{8}}, std::vector{with_prefix("10.6.0.1/16")});
-  EXPECT_FALSE(h1.resolver.find_own(ip("10.6.0.1")));
 }
 
 TEST_F(ResolverTest, GivesUpAnAddressThatNobodyHas) {

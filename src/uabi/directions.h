@@ -29,7 +29,7 @@ using FromClients = MessageList<
     Query, StartCapture, AddFault, ClearFaults, ChangePort, ChangeNode, Down, AskNamespaces,
     KeepFabricNamespaces, KeepHostNamespaces,
     // a program that carries IP for its host
-    CarryAddresses,
+    CarryAddresses, TellNeighbor,
     // a resolver, and who looks for paths where it shows them
     PublishPaths, AskPublishedPaths,
     // a program at the MADs of a node
@@ -47,6 +47,8 @@ using FromDaemon = MessageList<
     GroupMembers, GroupJoined, OpenTap, CloseTap, XrcDomainOpened, XrcRelay, XrcTargetRequest,
     XrcTargetAnswer, XrcTargetEvent, DeviceImported, DeviceGone, ObjectRequest, ObjectAnswer,
     ListObjects,
+    // to a program that carries IP for its host
+    AskNeighbor,
     // to the command
     Text, CaptureLive, CaptureSource, FabricWanted, HostWanted, HostKept,
     // to a program that looks for paths

@@ -58,6 +58,8 @@ void describe(CarryAddresses& m, auto& archive) {
 void describe(PublishPaths& m, auto& archive) { archive(m.version, m.host); }
 void describe(AskPublishedPaths& m, auto& archive) { archive(m.version, m.host); }
 void describe(PublishedPaths&, auto&) {}
+void describe(AskNeighbor& m, auto& archive) { archive(m.neighbor, m.within_ms); }
+void describe(TellNeighbor& m, auto& archive) { archive(m.neighbor, m.gid); }
 void describe(FabricWanted&, auto&) {}
 void describe(HostWanted& m, auto& archive) { archive(m.plan); }
 void describe(HostKept&, auto&) {}

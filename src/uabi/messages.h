@@ -325,7 +325,7 @@ using Message = OneOf<
 
     AskNamespaces, KeepFabricNamespaces, KeepHostNamespaces, FabricWanted, HostWanted, HostKept,
 
-    CarryAddresses,
+    CarryAddresses, AskNeighbor, TellNeighbor,
 
     PublishPaths, AskPublishedPaths, PublishedPaths>;
 

@@ -267,6 +267,10 @@ void add_namespaces(std::vector<Message>& messages) {
   messages.emplace_back(PublishPaths{kVersion, "h1"});
   messages.emplace_back(AskPublishedPaths{kVersion, "h2"});
   messages.emplace_back(PublishedPaths{});
+  messages.emplace_back(AskNeighbor{"10.77.0.2", 2'000});
+  messages.emplace_back(TellNeighbor{
+      "10.77.0.2", Gid{0xFE80'0000'0000'0000, Guid{2}}
+  });
 }
 
 std::vector<Message> one_of_each() {

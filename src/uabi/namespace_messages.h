@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "base/identifiers.h"
+
 namespace weft::uabi {
 
 /// Addresses of a host's interface; policy.
@@ -52,13 +54,27 @@ struct HostPlan {
 /// From a program that carries IP for a port of its host (counted over all its HCAs), as `weft net`
 /// does: the addresses of its interface, `10.77.0.1/16`, are the host's for RDMA-CM too, while the
 /// program answers for them on the link. They stand until the connection says others or ends.
-/// Answered by an empty Text.
+/// Answered by an empty Text. Who is asked for a neighbour's address is the program, since the
+/// table of the interface's neighbours is its own:
+///
+///   AskNeighbor   -> TellNeighbor, or nothing while nobody has it
 struct CarryAddresses {
   std::uint32_t version{};
   std::string host;
   std::uint32_t port_of_host{};
   std::uint16_t pkey{};  // of the interface
   std::vector<std::string> addresses;
+};
+
+/// To the program: who has this address, `10.77.0.2`, on the link of its interface? Whoever wants
+/// to know waits so long.
+struct AskNeighbor {
+  std::string neighbor;
+  std::uint32_t within_ms{};
+};
+struct TellNeighbor {
+  std::string neighbor;
+  Gid gid{};
 };
 
 /// The fabric has no namespaces yet.

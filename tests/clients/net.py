@@ -202,15 +202,58 @@ class Net(namespaces.Account):
             self.assertTrue(namespaces.eventually(lambda host=host: f"10.88.0.{host[1]}/24" in self.shown("addr", host)["addresses"]))
         link_local = self.link_local("h2")
         for address in ("10.77.0.2", "fd77:1b::2", f"{link_local}%ib0", "10.88.0.2", "127.77.0.2"):
-            server = self.start("h2", "rping", "-s", "-a", address, "-C", "3", "-v")
-            self.wait_until_listening_by_rdma_cm(server)
-            said = self.on("h1", "rping", "-c", "-a", address, "-C", "3", "-v").stdout
-            self.assertEqual(said.count("ping data:"), 3, f"{address}: {said}")
-            server.wait(namespaces.SECONDS)
+            self.rping(address)
         for address in ("10.77.0.2", "fd77:1b::2", f"{link_local}%ib0"):
             self.assertIn("1 received", self.ping("h1", "-c", "1", address), address)  # what carries packets answers for them still
         self.weft("net", "down", "h2")
         gone = self.on("h2", "rping", "-s", "-a", "10.77.0.2", "-C", "1", check=False)
+        self.assertIn("annot assign requested address", gone.stdout + gone.stderr)
+
+    def rping(self, address, messages=3):
+        """h2 serves at the address, h1 asks it."""
+        server = self.start("h2", "rping", "-s", "-a", address, "-C", str(messages), "-v")
+        self.wait_until_listening_by_rdma_cm(server)
+        said = self.on("h1", "rping", "-c", "-a", address, "-C", str(messages), "-v").stdout
+        self.assertEqual(said.count("ping data:"), messages, f"{address}: {said}")
+        server.wait(namespaces.SECONDS)
+
+    def test_rdma_cm_and_the_interface_have_one_table_of_neighbors(self):
+        """R-IPOIB-28: who one of them has found the other does not ask for again."""
+        self.net_up("h1", "h2")
+        self.assertEqual(self.shown("neigh", "h1"), [])
+        self.rping("10.77.0.2")
+        peer = self.shown("addr", "h2")["link_address"]
+        self.assertEqual({row["address"]: row["link_address"] for row in self.shown("neigh", "h1")}, {"10.77.0.2": peer})
+        asked = self.shown("stats", "h1")["neigh_solicitations"]
+        self.assertIn("1 received", self.ping("h1", "-c", "1", "10.77.0.2"))
+        self.assertEqual(self.shown("stats", "h1")["neigh_solicitations"], asked)
+        self.assertIn("1 received", self.ping("h1", "-c", "1", "fd77:1b::2"))
+        asked = self.shown("stats", "h1")["neigh_solicitations"]
+        self.rping("fd77:1b::2")
+        self.assertEqual(self.shown("stats", "h1")["neigh_solicitations"], asked)
+        os.kill(self.pid_of("h2"), signal.SIGKILL)
+        self.assertTrue(namespaces.eventually(lambda: "ib0" not in self.on("h2", "ip", "-br", "link").stdout))
+        self.weft("net", "up", "h2")  # with another QP, which one announcement tells both
+        back = self.shown("addr", "h2")["link_address"]
+        self.assertTrue(namespaces.eventually(lambda: {row["link_address"] for row in self.shown("neigh", "h1")} == {back}, 5))
+        self.rping("10.77.0.2")
+
+    def test_rdma_cm_has_the_addresses_of_children(self):
+        """R-IPOIB-28: with their P_Key in the route, beside those of ib0."""
+        self.partitioned()
+        child = ("--pkey", "0x8005")
+        self.weft("net", "up", "h1", "h2")
+        for host in ("h1", "h2"):
+            self.weft("net", "up", host, *child, "--address", f"10.85.0.{host[1]}/24", "--address", f"fd77:1b:0:8005::{host[1]}/64")
+        for address, pkey in (("10.85.0.2", 0x8005), ("fd77:1b:0:8005::2", 0x8005), ("10.77.0.2", 0xFFFF)):
+            with self.captured("h1") as path:
+                self.rping(address)
+            told = subprocess.run(["tshark", "-n", "-r", str(path), "-Y", "infiniband.bth.opcode < 0x20", "-T", "fields", "-e", "infiniband.bth.p_key"],
+                                  capture_output=True, text=True, timeout=namespaces.SECONDS, check=True).stdout.split()
+            self.assertEqual({int(each, 0) for each in told}, {pkey}, address)
+        self.assertEqual({row["address"] for row in self.shown("neigh", "h1", *child)}, {"10.85.0.2", "fd77:1b:0:8005::2"})
+        self.weft("net", "down", "h2", *child)
+        gone = self.on("h2", "rping", "-s", "-a", "10.85.0.2", "-C", "1", check=False)
         self.assertIn("annot assign requested address", gone.stdout + gone.stderr)
 
     def test_a_neighbor_that_is_back_is_found_at_once(self):

@@ -10,11 +10,6 @@
 #include "os/run_directory.h"
 
 namespace weft::programs {
-namespace {
-
-constexpr int kAnswersWithinMs = 5'000;  // policy
-
-}  // namespace
 
 std::string own_host() {
   const char* const host = std::getenv("WEFT_HOST");

@@ -13,6 +13,9 @@
 
 namespace weft::programs {
 
+/// How long the daemon may take for an answer; policy.
+inline constexpr int kAnswersWithinMs = 5'000;
+
 /// The host that this process is on; "": none.
 [[nodiscard]] std::string own_host();
 

@@ -1,10 +1,14 @@
 #include "programs/host/kernel_addresses.h"
 
-#include <algorithm>
-#include <string>
+#include <poll.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
 #include "programs/host/daemon_request.h"
-#include "uabi/messages.h"
 
 namespace weft::programs {
 
@@ -23,8 +27,64 @@ Result<void> KernelAddresses::set(PKey pkey, std::span<const InterfaceAddress> a
        addresses.first(std::min(addresses.size(), uabi::kMaxHostAddresses))) {
     request.addresses.push_back(to_string(address));
   }
-  const auto answer = ask_daemon(socket_, std::move(request));
-  return answer ? Result<void>{} : std::unexpected(answer.error());
+  if (auto sent = socket_.send(uabi::encode(uabi::Message{std::move(request)}), {}); !sent) {
+    return sent;
+  }
+  while (true) {
+    pollfd wait{.fd = socket_.fd(), .events = POLLIN, .revents = 0};
+    if (::poll(&wait, 1, kAnswersWithinMs) != 1) {
+      return fail(ErrorCode::TimedOut, "the fabric's daemon does not answer");
+    }
+    const auto answer = receive();
+    if (!answer) {
+      return std::unexpected(answer.error());
+    }
+    if (const auto* const question = answer->get_if<uabi::AskNeighbor>()) {
+      asked_.push_back(*question);
+      continue;
+    }
+    const auto* const refused = answer->get_if<uabi::Refused>();
+    return refused == nullptr ? Result<void>{} : fail(ErrorCode::Refused, "{}", refused->reason);
+  }
+}
+
+Result<uabi::Message> KernelAddresses::receive() {
+  std::vector<std::byte> room(uabi::kMaxMessageBytes);
+  const auto received = socket_.receive(room);
+  if (!received) {
+    return std::unexpected(received.error());
+  }
+  return uabi::decode(ByteSpan{room}.first(received->bytes));
+}
+
+Result<std::optional<KernelAddresses::Question>> KernelAddresses::take_question() {
+  if (asked_.empty()) {
+    const auto message = receive();
+    if (!message) {
+      return message.error().code == ErrorCode::TryAgain
+                 ? Result<std::optional<Question>>{std::nullopt}
+                 : std::unexpected(message.error());
+    }
+    const auto* const question = message->get_if<uabi::AskNeighbor>();
+    if (question == nullptr) {
+      return fail(ErrorCode::Refused, "the fabric's daemon ends the connection");
+    }
+    asked_.push_back(*question);
+  }
+  const uabi::AskNeighbor question = std::move(asked_.front());
+  asked_.pop_front();
+  const auto neighbor = parse_ip_address(question.neighbor);
+  if (!neighbor) {
+    return std::unexpected(neighbor.error());
+  }
+  return Question{.neighbor = *neighbor, .within = Duration::milliseconds(question.within_ms)};
+}
+
+Result<void> KernelAddresses::answer(const IpAddress& neighbor, const Gid& gid) {
+  return socket_.send(uabi::encode(uabi::Message{
+                          uabi::TellNeighbor{to_string(neighbor), gid}
+  }),
+                      {});
 }
 
 }  // namespace weft::programs

@@ -1,6 +1,7 @@
 #include "programs/net/ipoib_stack.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "wire/ethernet.h"
@@ -11,6 +12,8 @@ namespace {
 
 /// Policy: what one call does before its caller sends; more is due at once.
 constexpr int kMostTurns = 8;
+
+constexpr std::size_t kMostWanted = 1024;  // policy: as many as the neighbour table has room for
 
 constexpr IpAddress kAllHosts = IpAddress::v4(0xE000'0001);
 
@@ -139,7 +142,8 @@ void IpoibStack::handle_timeout(Instant now) {
     sa_.handle_timeout(now);
     announce_when_up(now);
     neighbors_.handle_timeout(now);
-    static_cast<void>(neighbors_.take_resolved());  // link_changed() looks for all who wait
+    static_cast<void>(neighbors_.take_found());  // the next two look for all who wait
+    answer_who_asked(now);
     interface_.link_changed(now);
     interface_.handle_timeout(now);
     run_groups(now);
@@ -158,6 +162,36 @@ void IpoibStack::announce_when_up(Instant now) {
     neighbors_.announce(now);
   }
   was_up_ = is_up;
+}
+
+/// Of the one table: what it knows is not asked again, and what is asked for RDMA-CM's sake is
+/// known to the host's own packets.
+void IpoibStack::find_neighbor(const IpAddress& address, Instant until, Instant now) {
+  if (wanted_.size() >= kMostWanted ||
+      (!neighbors_.find(address, now) && !neighbors_.solicit(address, until, now))) {
+    return;  // as if nobody had answered
+  }
+  Instant& last = wanted_[address];
+  last = std::max(last, until);
+}
+
+void IpoibStack::answer_who_asked(Instant now) {
+  for (auto one = wanted_.begin(); one != wanted_.end();) {
+    const auto gid = neighbors_.find(one->first, now);
+    if (gid) {
+      found_.push_back({.address = one->first, .gid = *gid});
+    }
+    one = gid || one->second <= now ? wanted_.erase(one) : std::next(one);
+  }
+}
+
+std::optional<sa::IpInterface::Found> IpoibStack::poll_neighbor() {
+  if (found_.empty()) {
+    return std::nullopt;
+  }
+  const sa::IpInterface::Found found = found_.front();
+  found_.pop_front();
+  return found;
 }
 
 void IpoibStack::stop(Instant now) {

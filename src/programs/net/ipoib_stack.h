@@ -20,6 +20,7 @@
 #include "base/time.h"
 #include "mad/datagram.h"
 #include "mad/management_interface.h"
+#include "sa/ip_interface.h"
 #include "sa/ipoib_interface.h"
 #include "sa/local_port.h"
 #include "sa/sa_client.h"
@@ -60,6 +61,8 @@ class IpoibStack {
   void connection_lost(ipoib::ConnectionId id, Instant now);
   /// An IP packet of the host.
   void transmit(ByteSpan packet, Instant now);
+  /// RDMA-CM of the host wants to know who has the address (R-IPOIB-28), until then.
+  void find_neighbor(const IpAddress& address, Instant until, Instant now);
   void handle_timeout(Instant now);
   /// Leaves the groups, for whoever ends in order.
   void stop(Instant now);
@@ -69,6 +72,8 @@ class IpoibStack {
   [[nodiscard]] std::optional<mad::Datagram> poll_datagram();
   /// An IP packet for the host.
   [[nodiscard]] std::optional<ipoib::Packet> poll_delivery();
+  /// Who find_neighbor() has found.
+  [[nodiscard]] std::optional<sa::IpInterface::Found> poll_neighbor();
 
   /// What the driver of connections is to do, and what it tells.
   [[nodiscard]] ipoib::ConnectionTable& connections() { return interface_.connections(); }
@@ -107,6 +112,7 @@ class IpoibStack {
   };
 
   void announce_when_up(Instant now);
+  void answer_who_asked(Instant now);
   void run_groups(Instant now);
   void join(const ipoib::GroupJoin& wanted, Instant now);
   void take_membership(const Gid& mgid, sa::MembershipId id,
@@ -127,6 +133,8 @@ class IpoibStack {
   bool was_up_{};
   std::map<Gid, Membership> memberships_;  // beside the broadcast group
   std::deque<mad::Datagram> out_;
+  std::map<IpAddress, Instant> wanted_;  // by RDMA-CM, until when
+  std::deque<sa::IpInterface::Found> found_;
 };
 
 }  // namespace weft::programs::net

@@ -210,6 +210,32 @@ TEST_F(IpoibStackTest, FindsNeighborsOfBothFamilies) {  // R-IPOIB-10
   expect_delivered("fd77:1b::1", "fd77:1b::2");
 }
 
+TEST_F(IpoibStackTest, HasOneTableOfNeighborsForItselfAndRdmaCm) {  // R-IPOIB-28
+  IpoibStack& stack = ends[0]->stack;
+  const auto solicitations = [&] { return stack.neighbors().counters().solicitations; };
+  const auto found = [&](std::string_view address) {
+    stack.find_neighbor(ip(address), now + Duration::seconds(1), now);
+    run(Duration::milliseconds(100));
+    const auto answer = stack.poll_neighbor();
+    EXPECT_FALSE(stack.poll_neighbor());
+    EXPECT_TRUE(!answer || answer->address == ip(address));
+    return answer ? answer->gid : Gid{};
+  };
+  const auto none_asked = solicitations();
+  EXPECT_EQ(found("10.77.0.2"), ends[1]->gid());
+  EXPECT_EQ(solicitations(), none_asked + 1);
+  expect_delivered("10.77.0.1", "10.77.0.2");  // the packet asks no more
+  EXPECT_EQ(solicitations(), none_asked + 1);
+  expect_delivered("fd77:1b::1", "fd77:1b::2");
+  EXPECT_EQ(solicitations(), none_asked + 2);
+  EXPECT_EQ(found("fd77:1b::2"), ends[1]->gid());  // nor does RDMA-CM
+  EXPECT_EQ(solicitations(), none_asked + 2);
+  EXPECT_EQ(stack.neighbors().neighbors().size(), 2U);
+  EXPECT_EQ(found("10.77.0.99"), Gid{});  // nobody has it
+  run(Duration::seconds(2));
+  EXPECT_FALSE(stack.poll_neighbor());
+}
+
 TEST_F(IpoibStackTest, ReachesAllByTheBroadcastAndAllHostsGroups) {  // R-IPOIB-22
   for (const char* const to : {"255.255.255.255", "10.77.255.255", "224.0.0.1"}) {
     ends[0]->stack.transmit(make_packet(ip("10.77.0.1"), ip(to)), now);

@@ -217,6 +217,7 @@ Result<bool> Service::work(Instant now) {
         connected_->handle_completions(std::exchange(ready_.connected_completions, false));
   }
   const bool more_packets = take_packets(now);
+  answer_kernel(now);
   stack_.handle_timeout(now);
   const bool is_stuck = send_all(now);
   if (is_stuck != std::exchange(is_stuck_, is_stuck)) {
@@ -315,6 +316,11 @@ bool Service::send_all(Instant now) {
       coalescer_.add(*packet);
     }
   }
+  while (const auto found = stack_.poll_neighbor()) {
+    if (kernel_) {
+      static_cast<void>(kernel_->answer(found->address, found->gid));  // else it has ended
+    }
+  }
   coalescer_.flush();
   while (connected_ && connected_->has_room()) {
     auto action = stack_.connections().poll_action();
@@ -394,9 +400,6 @@ void Service::follow_host(Instant now) {
 
 /// Without it the interface is one all the same, so that it goes on when it is refused.
 void Service::tell_kernel() {
-  if (options_.partition) {
-    return;
-  }
   const auto told = [this]() -> Result<void> {
     if (!kernel_) {
       auto opened = KernelAddresses::open();
@@ -404,13 +407,33 @@ void Service::tell_kernel() {
         return std::unexpected(std::move(opened.error()));
       }
       kernel_ = *std::move(opened);
+      epoll_event event{.events = EPOLLIN, .data = {.fd = kernel_->fd()}};
+      epoll_ctl(poll_.get(), EPOLL_CTL_ADD, kernel_->fd(), &event);
     }
+    ready_.kernel = true;  // a question may have come before the answer
     return kernel_->set(stack_.pkey(), options_.addresses);
   }();
   if (!told) {
     fmt::print(stderr, "weft-net: RDMA-CM does not have the addresses of {}: {}\n", options_.name,
                told.error().reason);
     kernel_.reset();
+  }
+}
+
+/// RDMA-CM asks for neighbours, whose table is the stack's.
+void Service::answer_kernel(Instant now) {
+  if (!std::exchange(ready_.kernel, false)) {
+    return;
+  }
+  while (kernel_) {
+    const auto question = kernel_->take_question();
+    if (!question) {
+      kernel_.reset();  // the daemon's own event says that it is gone
+    } else if (*question) {
+      stack_.find_neighbor((*question)->neighbor, now + (*question)->within, now);
+    } else {
+      return;
+    }
   }
 }
 
@@ -441,6 +464,8 @@ Result<bool> Service::wait(Instant until) {
     }
     ready_.mads = ready_.mads || fd == sa_.fd();
     ready_.interfaces = ready_.interfaces || fd == interfaces_.fd();
+    const bool is_of_kernel = kernel_ && fd == kernel_->fd();
+    ready_.kernel = ready_.kernel || is_of_kernel;
     ready_.events = ready_.events || fd == ud_->events_fd();
     ready_.completions = ready_.completions || fd == ud_->completions_fd();
     if (connected_) {
@@ -453,8 +478,8 @@ Result<bool> Service::wait(Instant until) {
                          interfaces_.fd()};
     const bool is_of_connections =
         connected_ && (fd == connected_->events_fd() || fd == connected_->completions_fd());
-    ready_.questions =
-        ready_.questions || (std::ranges::find(own, fd) == own.end() && !is_of_connections);
+    ready_.questions = ready_.questions || (std::ranges::find(own, fd) == own.end() &&
+                                            !is_of_connections && !is_of_kernel);
   }
   return true;
 }

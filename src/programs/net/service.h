@@ -78,6 +78,7 @@ class Service {
   [[nodiscard]] Result<void> follow_mtu();
   void follow_host(Instant now);
   void tell_kernel();
+  void answer_kernel(Instant now);
   void watch_tun(bool is_watched);
   [[nodiscard]] Result<void> watch_control();
   [[nodiscard]] std::string answer(std::string_view line) const;
@@ -92,6 +93,7 @@ class Service {
     bool connected_completions{true};
     bool questions{true};
     bool interfaces{true};
+    bool kernel{true};
   };
 
   ServiceOptions options_;
@@ -102,7 +104,7 @@ class Service {
   IpoibStack stack_;
   Control control_;
   os::NetlinkSocket interfaces_;              // of the host
-  std::optional<KernelAddresses> kernel_;     // of ib0; a child's are not RDMA-CM's
+  std::optional<KernelAddresses> kernel_;     // RDMA-CM's
   std::unique_ptr<ConnectedPort> connected_;  // in connected mode
   os::UniqueFd signals_;
   os::UniqueFd poll_;

@@ -102,6 +102,13 @@ void fill_words(Message& m, Random& random) {
   if constexpr (requires { m.name; }) {
     put(m.name, random, {"", "echo", "storage"});
   }
+  if constexpr (requires { m.neighbor; }) {
+    put(m.neighbor, random, {"10.77.0.1", "10.77.0.2", "fe80::1", ""});
+  }
+  if constexpr (requires { m.addresses; }) {
+    m.addresses.assign(random.below(3),
+                       any_of(random, {"10.77.0.1/16", "127.77.0.2/8", "fe80::1/64"}));
+  }
   if constexpr (requires { m.port; }) {
     put(m.port, random, {"h1", "h2:1", "s1:1", "h3/weft0:1"});
   }
