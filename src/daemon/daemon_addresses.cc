@@ -92,6 +92,21 @@ void Daemon::Impl::take_neighbor(Client& client, const uabi::TellNeighbor& messa
   }
 }
 
+void Daemon::Impl::hold_groups(Client& client, const uabi::HoldGroups& message) {
+  const auto found = carriers_.find(&client);
+  if (found == carriers_.end()) {
+    return client.refuse("this connection carries no interface");
+  }
+  const CarriedInterface& carried = found->second;
+  if (fabric_->hosts().has(carried.host)) {
+    fabric_->hosts()
+        .host(carried.host, os::now())
+        .hold_groups(carried.port, carried.pkey, message.mgids, os::now());
+    run_management();
+  }
+}
+
+/// The end of a connection may be noticed in the middle of what the plane does.
 void Daemon::Impl::drop_addresses(Client& client) {
   const auto found = carriers_.find(&client);
   if (found == carriers_.end()) {
@@ -100,7 +115,9 @@ void Daemon::Impl::drop_addresses(Client& client) {
   const CarriedInterface carried = found->second;
   carriers_.erase(found);
   if (fabric_->hosts().has(carried.host)) {
-    fabric_->hosts().host(carried.host, os::now()).drop_carried(carried.port, carried.pkey);
+    const Instant now = os::now();
+    fabric_->hosts().host(carried.host, now).drop_carried(carried.port, carried.pkey, now);
+    post_management();
   }
 }
 

@@ -105,6 +105,8 @@ TEST_F(LiveAddresses, AreRefusedInWords) {
   EXPECT_THAT(refusal(request), HasSubstr("no member of the partition 0x8005"));
   EXPECT_THAT(ask<uabi::Refused>(connected(), uabi::TellNeighbor{"10.77.0.2", {}}).reason,
               HasSubstr("carries no interface"));
+  EXPECT_THAT(ask<uabi::Refused>(connected(), uabi::HoldGroups{}).reason,
+              HasSubstr("carries no interface"));
 }
 
 /// Of the program that carries the interface, whose table of neighbours is the only one.

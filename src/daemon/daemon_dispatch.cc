@@ -176,6 +176,7 @@ constexpr std::array<Daemon::Impl::Dispatch::Row, uabi::FromClients::kSize>
         // a program that carries IP for its host
         row<&Impl::carry_addresses>(Sender::Visitor, kQuestion),
         row<&Impl::take_neighbor>(Sender::Visitor, kNothing),
+        row<&Impl::hold_groups>(Sender::Visitor, kQuestion),
         // a resolver, and who looks for paths where it shows them
         row<&Impl::publish_paths>(Sender::Visitor, kOpen),
         row<&Impl::ask_published_paths>(Sender::Visitor, kQuestion),

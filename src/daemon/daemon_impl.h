@@ -119,6 +119,7 @@ class Daemon::Impl {
   void run_management();
   void settle_management();
   void wait_for_management();
+  void post_management();
   void schedule_publication();
 
   // --- programs that speak MADs (daemon_umad.cc)
@@ -213,6 +214,7 @@ class Daemon::Impl {
   void carry_addresses(Client& client, const uabi::CarryAddresses& request);
   [[nodiscard]] Result<void> take_addresses(Client& client, const uabi::CarryAddresses& request);
   void take_neighbor(Client& client, const uabi::TellNeighbor& message);
+  void hold_groups(Client& client, const uabi::HoldGroups& message);
   void drop_addresses(Client& client);
 
   // --- paths that resolvers show (daemon_published_paths.cc)

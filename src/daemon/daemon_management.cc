@@ -6,6 +6,7 @@
 #include <asio/post.hpp>
 #include <chrono>
 #include <cstdint>
+#include <utility>
 
 #include "daemon/daemon_impl.h"
 #include "os/clock.h"
@@ -36,13 +37,17 @@ void Daemon::Impl::run_management() {
   if (!has_more) {
     return wait_for_management();
   }
-  if (!management_is_posted_) {  // lets other handlers run first
-    management_is_posted_ = true;
-    asio::post(loop_, [this] {
-      management_is_posted_ = false;
-      run_management();
-    });
+  post_management();  // lets other handlers run first
+}
+
+void Daemon::Impl::post_management() {
+  if (std::exchange(management_is_posted_, true)) {
+    return;
   }
+  asio::post(loop_, [this] {
+    management_is_posted_ = false;
+    run_management();
+  });
 }
 
 /// Runs the plane until the effect of the last request is in the tables, within a limit; a program

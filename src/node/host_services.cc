@@ -6,6 +6,8 @@
 
 #include "base/assert.h"
 #include "wire/ipoib/message.h"
+#include "wire/mad/component_mask.h"
+#include "wire/mad/mc_member_record.h"
 
 namespace weft::node {
 
@@ -143,17 +145,57 @@ Result<void> HostServices::set_carried(Carried carried) {
     return fail(ErrorCode::InvalidArgument, "the port is no member of the partition {:#06x}",
                 carried.pkey.value());
   }
-  std::erase_if(carried_, [&](const Carried& one) {
-    return one.port == carried.port && one.pkey == carried.pkey;
-  });
   resolver_.set_carried({.port = key_of(carried.port), .pkey = carried.pkey}, sa,
                         carried.addresses);
-  carried_.push_back(std::move(carried));
+  if (Holding* const known = holding(carried.port, carried.pkey)) {
+    known->carried = std::move(carried);
+  } else {
+    holdings_.push_back({.carried = std::move(carried)});
+  }
   return {};
 }
 
-void HostServices::drop_carried(PortIndex port, PKey pkey) {
-  std::erase_if(carried_, [&](const Carried& one) { return one.port == port && one.pkey == pkey; });
+HostServices::Holding* HostServices::holding(PortIndex port, PKey pkey) {
+  const auto found = std::ranges::find_if(holdings_, [&](const Holding& one) {
+    return one.carried.port == port && one.carried.pkey == pkey;
+  });
+  return found == holdings_.end() ? nullptr : &*found;
+}
+
+void HostServices::hold_groups(PortIndex port, PKey pkey, std::span<const Gid> mgids, Instant now) {
+  Holding* const of = holding(port, pkey);
+  if (of == nullptr) {
+    return;
+  }
+  sa::SaClient& sa = *at(port).sa;
+  std::erase_if(of->groups, [&](const auto& held) {
+    const bool is_left = std::ranges::find(mgids, held.first) == mgids.end();
+    if (is_left) {
+      sa.leave(held.second, now);
+    }
+    return is_left;
+  });
+  for (const Gid& mgid : mgids) {
+    if (of->groups.contains(mgid)) {
+      continue;
+    }
+    wire::McMemberRecord wanted{.mgid = mgid, .pkey = pkey};
+    wanted.join_state = wire::JoinState::SendOnlyFullMember;
+    // What the program is a member of exists. If it is gone meanwhile, so is the membership.
+    const auto joined = sa.join(
+        wanted, wire::kComponent<wire::McMemberRecord, "P_Key">,
+        [](sa::MembershipId, const auto&, Instant) {}, now);
+    if (joined) {
+      of->groups.emplace(mgid, *joined);
+    }
+  }
+}
+
+void HostServices::drop_carried(PortIndex port, PKey pkey, Instant now) {
+  hold_groups(port, pkey, {}, now);
+  std::erase_if(holdings_, [&](const Holding& one) {
+    return one.carried.port == port && one.carried.pkey == pkey;
+  });
   resolver_.set_carried({.port = key_of(port), .pkey = pkey}, *at(port).sa, {});
 }
 
@@ -166,11 +208,9 @@ void HostServices::take_neighbor(PortIndex port, PKey pkey, const IpAddress& nei
 void HostServices::ask_programs(Instant now) {
   while (const auto asked = resolver_.poll_question()) {
     const auto& [key, question] = *asked;
-    const auto of = std::ranges::find_if(carried_, [&](const Carried& one) {
-      return key_of(one.port) == key.port && one.pkey == key.pkey;
-    });
-    if (of != carried_.end() && now < question.until) {
-      const auto ask = of->ask;
+    const Holding* const of = holding(port_of(key.port), key.pkey);
+    if (of != nullptr && now < question.until) {
+      const auto ask = of->carried.ask;
       ask(question.address, question.until - now);
     }
   }

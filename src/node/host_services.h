@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -86,7 +87,10 @@ class HostServices {
   };
   /// From now on. InvalidArgument: the port is no member of the partition.
   [[nodiscard]] Result<void> set_carried(Carried carried);
-  void drop_carried(fabric::PortIndex port, PKey pkey);
+  /// The groups that the interface is a member of to send alone. SA has them by the program's MADs,
+  /// and the host stays a member of each until another call, or drop_carried(), leaves it out.
+  void hold_groups(fabric::PortIndex port, PKey pkey, std::span<const Gid> mgids, Instant now);
+  void drop_carried(fabric::PortIndex port, PKey pkey, Instant now);
   /// The program's answer. Not trusted.
   void take_neighbor(fabric::PortIndex port, PKey pkey, const IpAddress& neighbor, const Gid& gid);
   /// Resolvers on this host are asked for paths from now on, by `link`.
@@ -113,7 +117,13 @@ class HostServices {
     std::unique_ptr<sa::SaClient> sa;
   };
 
+  struct Holding {
+    Carried carried;
+    std::map<Gid, sa::MembershipId> groups{};
+  };
+
   [[nodiscard]] Port& at(fabric::PortIndex port);
+  [[nodiscard]] Holding* holding(fabric::PortIndex port, PKey pkey);
   void ask_programs(Instant now);
   void set_up_interface(Port& port, Instant now);
 
@@ -125,7 +135,7 @@ class HostServices {
   std::unique_ptr<sa::LocalServiceLink> local_service_link_;
   std::unique_ptr<sa::LocalService> local_service_;  // before the SA clients, which ask it
   std::vector<Port> ports_;
-  std::vector<Carried> carried_;
+  std::vector<Holding> holdings_;
   sa::Resolver resolver_;  // after ports_: it must be destroyed before the SA clients
   ConnectionServices connections_;
 };

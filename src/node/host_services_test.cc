@@ -183,7 +183,7 @@ TEST(HostServices, KeepCarriedAddressesWhileTheirPortChanges) {  // R-IPOIB-21
       {.port = hosts.port("h2"), .pkey = PKey{0x8005}, .addresses = {carried}, .ask = {}});
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code, ErrorCode::InvalidArgument);
-  h2.drop_carried(hosts.port("h2"), kDefaultPKey);
+  h2.drop_carried(hosts.port("h2"), kDefaultPKey, hosts.now);
   EXPECT_FALSE(h2.resolver().find_own(carried.address));
 }
 
@@ -449,6 +449,31 @@ TEST_F(SharedGroup, AQpThatLeavesIsNotTheLastWhileTheSaClientHoldsTheMembership)
   EXPECT_TRUE(is_member());
   leave_by_sa_client();
   EXPECT_FALSE(is_member());
+}
+
+TEST_F(SharedGroup, IsHeldForAProgramThatSendsToItUntilThatIsGone) {  // R-IPOIB-29
+  HostServices& h2 = hosts_.host("h2");
+  const PortIndex of_h2 = hosts_.port("h2");
+  const auto states = [&] {
+    hosts_.run_for(Duration::seconds(1));
+    return h2.sa(of_h2).join_states_of(kMgid);
+  };
+  ASSERT_TRUE(h2.set_carried(
+      {.port = of_h2, .pkey = kDefaultPKey, .addresses = {{ip("10.77.0.2"), 16}}, .ask = {}}));
+  const std::vector<Gid> groups{kMgid};
+  h2.hold_groups(of_h2, kDefaultPKey, groups, hosts_.now);
+  EXPECT_EQ(states(), Flags{wire::JoinState::SendOnlyFullMember});
+  const std::size_t memberships = h2.sa(of_h2).memberships();
+  h2.hold_groups(of_h2, kDefaultPKey, groups, hosts_.now);
+  EXPECT_EQ(h2.sa(of_h2).memberships(), memberships);
+  h2.hold_groups(of_h2, kDefaultPKey, {}, hosts_.now);
+  EXPECT_TRUE(states().empty());
+  h2.hold_groups(of_h2, kDefaultPKey, groups, hosts_.now);
+  EXPECT_FALSE(states().empty());
+  h2.drop_carried(of_h2, kDefaultPKey, hosts_.now);
+  EXPECT_TRUE(states().empty());
+  h2.hold_groups(of_h2, kDefaultPKey, groups, hosts_.now);  // nobody carries anything
+  EXPECT_TRUE(states().empty());
 }
 
 TEST_F(SharedGroup, AnSaClientThatLeavesIsNotTheLastWhileAQpIsAttached) {

@@ -29,7 +29,7 @@ using FromClients = MessageList<
     Query, StartCapture, AddFault, ClearFaults, ChangePort, ChangeNode, Down, AskNamespaces,
     KeepFabricNamespaces, KeepHostNamespaces,
     // a program that carries IP for its host
-    CarryAddresses, TellNeighbor,
+    CarryAddresses, TellNeighbor, HoldGroups,
     // a resolver, and who looks for paths where it shows them
     PublishPaths, AskPublishedPaths,
     // a program at the MADs of a node

@@ -60,6 +60,7 @@ void describe(AskPublishedPaths& m, auto& archive) { archive(m.version, m.host);
 void describe(PublishedPaths&, auto&) {}
 void describe(AskNeighbor& m, auto& archive) { archive(m.neighbor, m.within_ms); }
 void describe(TellNeighbor& m, auto& archive) { archive(m.neighbor, m.gid); }
+void describe(HoldGroups& m, auto& archive) { archive(m.mgids); }
 void describe(FabricWanted&, auto&) {}
 void describe(HostWanted& m, auto& archive) { archive(m.plan); }
 void describe(HostKept&, auto&) {}
@@ -170,6 +171,8 @@ template <>
 inline constexpr std::size_t kMost<std::string> = std::max(kMaxUmadDevices, kMaxHostAddresses);
 template <>
 inline constexpr std::size_t kMost<UmadPort> = kMaxUmadPorts;
+template <>
+inline constexpr std::size_t kMost<Gid> = kMaxHeldGroups;
 template <>
 inline constexpr std::size_t kMost<PKey> = 128;  // per port
 template <>

@@ -325,7 +325,7 @@ using Message = OneOf<
 
     AskNamespaces, KeepFabricNamespaces, KeepHostNamespaces, FabricWanted, HostWanted, HostKept,
 
-    CarryAddresses, AskNeighbor, TellNeighbor,
+    CarryAddresses, AskNeighbor, TellNeighbor, HoldGroups,
 
     PublishPaths, AskPublishedPaths, PublishedPaths>;
 

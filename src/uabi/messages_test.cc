@@ -271,6 +271,9 @@ void add_namespaces(std::vector<Message>& messages) {
   messages.emplace_back(TellNeighbor{
       "10.77.0.2", Gid{0xFE80'0000'0000'0000, Guid{2}}
   });
+  messages.emplace_back(HoldGroups{
+      {Gid{0xFF12'401B'FFFF'0000, Guid{0x0F010203}}, Gid{0xFF12'601B'FFFF'0000, Guid{0xFB}}}
+  });
 }
 
 std::vector<Message> one_of_each() {

@@ -77,6 +77,14 @@ struct TellNeighbor {
   Gid gid{};
 };
 
+/// From the same program: the groups that its interface sends to without listening, as SA has
+/// confirmed. SA hears of those memberships by the program's own MADs, and they end with the
+/// connection. All of them each time.
+struct HoldGroups {
+  std::vector<Gid> mgids;
+};
+inline constexpr std::size_t kMaxHeldGroups = 1'024;  // as the interface has at most
+
 /// The fabric has no namespaces yet.
 struct FabricWanted {};
 

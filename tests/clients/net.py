@@ -314,10 +314,31 @@ class Net(namespaces.Account):
             self.finish(receiver)
         self.assertTrue(namespaces.eventually(lambda: self.members(group) == {self.gid_of("h1")}), "who listens no longer is a member still")
 
-    def members(self, group):
-        """Their GIDs, as SA tells who knows its SM_Key."""
+    def memberships(self):
+        """MGIDs and GIDs of members, as SA tells who knows its SM_Key."""
         shown = self.weft("exec", "h1", "--", "saquery", "--smkey", "1", "MCMR").stdout
-        return {gid for mgid, gid in re.findall(r"MGID\.+(\S+)\s+PortGid\.+(\S+)", shown) if mgid == group}
+        return set(re.findall(r"MGID\.+(\S+)\s+PortGid\.+(\S+)", shown))
+
+    def members(self, group):
+        return {gid for mgid, gid in self.memberships() if mgid == group}
+
+    def test_a_killed_process_leaves_no_membership_at_sa(self):
+        """R-IPOIB-29: neither of groups that the host listened to, nor of those that it only sent to."""
+        self.net_up("h1", "h2")
+        receivers = [self.start(host, "socat", "-u", f"UDP4-RECV:{PORT},ip-add-membership={group}:10.77.0.{host[1]}", "-")
+                     for host, group in (("h2", "239.1.2.3"), ("h1", "239.1.2.4"))]
+        for host, group in (("h2", "030201EF"), ("h1", "040201EF")):
+            self.assertTrue(namespaces.eventually(lambda host=host, group=group: group in self.read(host, "/proc/net/igmp")))
+        self.on("h1", "sh", "-c", f"for i in 1 2 3 4 5 6 7 8; do echo hello; sleep 0.1; done | socat -u - UDP4-DATAGRAM:239.1.2.3:{PORT},ip-multicast-if=10.77.0.1")
+        self.assertEqual(receivers[0].stdout.readline(), "hello\n")
+        sent_to, listened_to, of_h1, of_h2 = "ff12:401b:ffff::f01:203", "ff12:401b:ffff::f01:204", self.gid_of("h1"), self.gid_of("h2")
+        self.assertTrue(namespaces.eventually(lambda: {(sent_to, of_h1), (listened_to, of_h1), (sent_to, of_h2)} <= self.memberships()))
+        os.kill(self.pid_of("h1"), signal.SIGKILL)
+        kernels = {("ff12:401b:ffff::ffff:ffff", of_h1)}  # a member of the broadcast group by itself, for RDMA-CM's own addresses
+        self.assertTrue(namespaces.eventually(lambda: {(mgid, gid) for mgid, gid in self.memberships() if gid == of_h1} <= kernels), self.memberships())
+        self.assertIn((sent_to, of_h2), self.memberships())
+        for receiver in receivers:
+            self.finish(receiver)
 
     def gid_of(self, host):
         return str(ipaddress.IPv6Address(bytes.fromhex(self.shown("addr", host)["link_address"].replace(":", "")[8:])))

@@ -80,6 +80,12 @@ Result<std::optional<KernelAddresses::Question>> KernelAddresses::take_question(
   return Question{.neighbor = *neighbor, .within = Duration::milliseconds(question.within_ms)};
 }
 
+Result<void> KernelAddresses::hold_groups(std::span<const Gid> mgids) {
+  const auto most = mgids.first(std::min(mgids.size(), uabi::kMaxHeldGroups));
+  return socket_.send(uabi::encode(uabi::Message{uabi::HoldGroups{{most.begin(), most.end()}}}),
+                      {});
+}
+
 Result<void> KernelAddresses::answer(const IpAddress& neighbor, const Gid& gid) {
   return socket_.send(uabi::encode(uabi::Message{
                           uabi::TellNeighbor{to_string(neighbor), gid}

@@ -39,6 +39,8 @@ class KernelAddresses {
   [[nodiscard]] int fd() const { return socket_.fd(); }
   /// None: nobody waits for anybody now. Refused: the daemon is gone.
   [[nodiscard]] Result<std::optional<Question>> take_question();
+  /// The groups that the interface is a member of to send alone: the daemon leaves them at the end.
+  [[nodiscard]] Result<void> hold_groups(std::span<const Gid> mgids);
   [[nodiscard]] Result<void> answer(const IpAddress& neighbor, const Gid& gid);
 
  private:

@@ -372,6 +372,16 @@ std::map<Gid, Lid> IpoibStack::attachments() const {
   return groups;
 }
 
+std::vector<Gid> IpoibStack::sent_to() const {
+  std::vector<Gid> groups;
+  for (const auto& [mgid, membership] : memberships_) {
+    if (membership.record && !membership.join_state.has(wire::JoinState::FullMember)) {
+      groups.push_back(mgid);
+    }
+  }
+  return groups;
+}
+
 PKey IpoibStack::pkey() const { return partition_of(sa_.port()); }
 
 std::optional<QKey> IpoibStack::qkey() const {

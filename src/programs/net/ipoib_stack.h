@@ -80,6 +80,8 @@ class IpoibStack {
 
   /// The groups, with their MLIDs, that the UD QP has to be attached to.
   [[nodiscard]] std::map<Gid, Lid> attachments() const;
+  /// Those that it is a member of to send alone, which SA knows by its MADs only.
+  [[nodiscard]] std::vector<Gid> sent_to() const;
   /// None: not a member of the broadcast group yet.
   [[nodiscard]] std::optional<QKey> qkey() const;
   [[nodiscard]] PKey pkey() const;

@@ -256,6 +256,8 @@ TEST_F(IpoibStackTest, JoinsWhatItsHostListensTo) {  // R-IPOIB-7, R-IPOIB-8, R-
   joins.clear();
   expect_delivered("10.77.0.1", "224.1.2.3");
   EXPECT_FALSE(has(*ends[0]));  // who only sends is not attached
+  EXPECT_THAT(ends[0]->stack.sent_to(), ::testing::ElementsAre(mgid));  // R-IPOIB-29
+  EXPECT_THAT(ends[1]->stack.sent_to(), ::testing::Not(::testing::Contains(mgid)));
   EXPECT_EQ(joins, (std::vector{
                        std::pair{mgid, Flags{wire::JoinState::SendOnlyFullMember}}
   }));
@@ -265,6 +267,7 @@ TEST_F(IpoibStackTest, JoinsWhatItsHostListensTo) {  // R-IPOIB-7, R-IPOIB-8, R-
   EXPECT_TRUE(leaves.empty());
   run(Duration::seconds(121), Duration::seconds(1));  // who only sent leaves at SA itself
   EXPECT_THAT(leaves, ::testing::Contains(joins.front()));
+  EXPECT_TRUE(ends[0]->stack.sent_to().empty());
   EXPECT_THAT(leaves,
               ::testing::Each(::testing::Field(&decltype(leaves)::value_type::second,
                                                Flags{wire::JoinState::SendOnlyFullMember})));

@@ -348,6 +348,7 @@ Result<void> Service::follow_link() {
   if (auto set = ud_->set_attachments(stack_.attachments()); !set) {
     return set;
   }
+  hold_groups();
   const bool is_up = stack_.is_up();
   if (is_up && !std::exchange(is_made_, true)) {
     mtu_ = stack_.mtu();
@@ -407,6 +408,7 @@ void Service::tell_kernel() {
         return std::unexpected(std::move(opened.error()));
       }
       kernel_ = *std::move(opened);
+      held_.clear();
       epoll_event event{.events = EPOLLIN, .data = {.fd = kernel_->fd()}};
       epoll_ctl(poll_.get(), EPOLL_CTL_ADD, kernel_->fd(), &event);
     }
@@ -434,6 +436,14 @@ void Service::answer_kernel(Instant now) {
     } else {
       return;
     }
+  }
+}
+
+/// Killed, this process leaves none of them itself.
+void Service::hold_groups() {
+  auto groups = stack_.sent_to();
+  if (kernel_ && groups != held_ && kernel_->hold_groups(groups)) {
+    held_ = std::move(groups);
   }
 }
 

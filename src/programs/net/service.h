@@ -79,6 +79,7 @@ class Service {
   void follow_host(Instant now);
   void tell_kernel();
   void answer_kernel(Instant now);
+  void hold_groups();
   void watch_tun(bool is_watched);
   [[nodiscard]] Result<void> watch_control();
   [[nodiscard]] std::string answer(std::string_view line) const;
@@ -105,6 +106,7 @@ class Service {
   Control control_;
   os::NetlinkSocket interfaces_;              // of the host
   std::optional<KernelAddresses> kernel_;     // RDMA-CM's
+  std::vector<Gid> held_;                     // groups, as the daemon knows
   std::unique_ptr<ConnectedPort> connected_;  // in connected mode
   os::UniqueFd signals_;
   os::UniqueFd poll_;

@@ -186,6 +186,9 @@ void fill_parts(Message& m, Random& random) {
   if constexpr (requires { m.services; }) {
     m.services.resize(random.below(3));
   }
+  if constexpr (requires { m.mgids; }) {
+    m.mgids.assign(random.below(3), Gid{0xFF12'401B'FFFF'0000, Guid{random.below(4)}});
+  }
   if constexpr (requires { m.members; }) {
     m.members.resize(random.below(3));
   }
