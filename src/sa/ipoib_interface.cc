@@ -319,6 +319,7 @@ void IpoibInterface::take_announcement(const IpAddress& address,
   if (source.global && source.global->dgid == hardware.gid) {
     ++counters_.moves;
     static_cast<void>(neighbors_.take_announcement(address, hardware, now));
+    on_due_();
     sa_.clear_paths_to(hardware.gid);
     if (on_moved_) {
       on_moved_(hardware.gid, now);

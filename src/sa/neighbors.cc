@@ -79,17 +79,25 @@ void NeighborTable::stop_soliciting(const IpAddress& address) {
 bool NeighborTable::take_answer(const IpAddress& address,
                                 const wire::IpoibHardwareAddress& hardware, Instant now) {
   const auto found = neighbors_.find(address);
-  if (found == neighbors_.end() || found->second.hardware || found->second.until <= now ||
-      hardware.gid.is_zero() || hardware.gid.is_multicast()) {
+  if (found == neighbors_.end() || found->second.until <= now || hardware.gid.is_zero() ||
+      hardware.gid.is_multicast()) {
     return false;
   }
   Neighbor& neighbor = found->second;
+  if (neighbor.hardware) {
+    const bool is_known_ports = neighbor.hardware->gid == hardware.gid;
+    if (!neighbor.doubted_at ||
+        (!is_known_ports && now < *neighbor.doubted_at + limits_.retransmit)) {
+      return false;
+    }
+  }
   solicitations_.erase({neighbor.next_solicitation, address});
   ends_.erase({neighbor.until, address});
   neighbor = {.hardware = hardware,
               .until = now + limits_.reachable,
               .next_solicitation = {},
-              .interval = {}};
+              .interval = {},
+              .doubted_at = {}};
   ends_.emplace(neighbor.until, address);
   return true;
 }
@@ -97,12 +105,29 @@ bool NeighborTable::take_answer(const IpAddress& address,
 bool NeighborTable::take_announcement(const IpAddress& address,
                                       const wire::IpoibHardwareAddress& hardware, Instant now) {
   const auto found = neighbors_.find(address);
-  if (found == neighbors_.end() || !found->second.hardware || found->second.until <= now ||
-      found->second.hardware->gid != hardware.gid) {
+  if (found == neighbors_.end() || !found->second.hardware || found->second.until <= now) {
+    return false;
+  }
+  if (found->second.hardware->gid != hardware.gid) {
+    doubt(address, found->second, now);
     return false;
   }
   found->second.hardware = hardware;
   return true;
+}
+
+/// As neighbour unreachability detection would (RFC 4861 §7.3), but by asking all.
+void NeighborTable::doubt(const IpAddress& address, Neighbor& neighbor, Instant now) {
+  if (neighbor.doubted_at) {
+    return;
+  }
+  neighbor.doubted_at = now;
+  neighbor.next_solicitation = now;
+  neighbor.interval = limits_.retransmit;
+  solicitations_.emplace(now, address);
+  ends_.erase({neighbor.until, address});
+  neighbor.until = std::min(neighbor.until, now + limits_.doubt);
+  ends_.emplace(neighbor.until, address);
 }
 
 std::vector<IpAddress> NeighborTable::take_solicitations(Instant now) {
@@ -151,9 +176,10 @@ void NeighborTable::check_invariants() const {
   std::size_t asked = 0;
   for (const auto& [address, neighbor] : neighbors_) {
     WEFT_ASSERT(ends_.contains({neighbor.until, address}), "the table keeps its invariants");
-    WEFT_ASSERT(neighbor.hardware || solicitations_.contains({neighbor.next_solicitation, address}),
+    const bool is_asked = !neighbor.hardware || neighbor.doubted_at;
+    WEFT_ASSERT(is_asked == solicitations_.contains({neighbor.next_solicitation, address}),
                 "the table keeps its invariants");
-    asked += neighbor.hardware ? 0 : 1;
+    asked += is_asked ? 1 : 0;
   }
   WEFT_ASSERT(asked == solicitations_.size(), "the table keeps its invariants");
 }

@@ -20,12 +20,16 @@ struct NeighborLimits {
   Duration reachable{Duration::seconds(30)};  ///< lifetime of an entry; then it is solicited again
   Duration retransmit{Duration::milliseconds(250)};  ///< initial interval of retransmissions
   Duration max_retransmit{Duration::seconds(1)};     ///< RetransTimer
+  Duration doubt{Duration::seconds(3)};  ///< an entry that nobody confirms within it ends
 };
 
 /// The neighbour cache of an interface: IP address to hardware address, by solicited answers only
 /// (RFC 826, RFC 4861 §7). Unsolicited answers are ignored, and the first answer holds until the
 /// entry expires; this is the protection against spoofed answers. Only the port that has an address
-/// as far as is known may say that it has another QP there. Pure, not thread-safe.
+/// as far as is known may say that it has another QP there. When another port says that it has the
+/// address, all are asked again, and the port that was known has the first word: a host whose
+/// address moves to another of its ports is found at once, and nobody takes one from a host that
+/// is there. Pure, not thread-safe.
 class NeighborTable {
  public:
   struct Entry {
@@ -50,7 +54,9 @@ class NeighborTable {
                                  const wire::IpoibHardwareAddress& hardware, Instant now);
 
   /// An announcement that nobody asked for. Returns false unless the address is known at the same
-  /// GID; the entry then has that hardware address, and lives no longer for it.
+  /// GID; the entry then has that hardware address, and lives no longer for it. If it is known at
+  /// another, that is doubted: it stays what find() says until an answer comes, of the known port
+  /// at any time, of others once it has had its turn.
   bool take_announcement(const IpAddress& address, const wire::IpoibHardwareAddress& hardware,
                          Instant now);
 
@@ -76,10 +82,12 @@ class NeighborTable {
     Instant until{};  // end of the entry's lifetime, or of its solicitation
     Instant next_solicitation{};
     Duration interval{};
+    std::optional<Instant> doubted_at{};  // since when it is solicited though it is known
   };
   using Neighbors = std::map<IpAddress, Neighbor>;
 
   [[nodiscard]] bool make_room();
+  void doubt(const IpAddress& address, Neighbor& neighbor, Instant now);
   void erase(Neighbors::iterator neighbor);
 
   NeighborLimits limits_;

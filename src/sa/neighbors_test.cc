@@ -60,6 +60,46 @@ TEST(NeighborTable, TakesAnotherQpOfThePortThatHasTheAddressOnly) {  // R-IPOIB-
   table.check_invariants();
 }
 
+/// Whoever has an address whose host has moved it to another port is believed; who claims one whose
+/// port is there is not.
+TEST(NeighborTable, AsksAgainWhenAnotherPortHasTheAddress) {
+  for (const bool is_there : {false, true}) {
+    NeighborTable table;
+    ASSERT_TRUE(table.solicit(kA, after(5'000), kNow));
+    ASSERT_TRUE(table.take_answer(kA, hardware(7), kNow));
+    EXPECT_FALSE(table.take_announcement(kA, hardware(8), after(1'000)));
+    EXPECT_FALSE(table.take_announcement(kA, hardware(8), after(1'010)));
+    EXPECT_EQ(table.find(kA, after(1'010)), hardware(7));
+    EXPECT_THAT(table.take_solicitations(after(1'010)), ElementsAre(kA));
+    EXPECT_FALSE(table.take_answer(kA, hardware(8), after(1'020)));  // the other's turn
+    table.check_invariants();
+    if (is_there) {
+      EXPECT_TRUE(table.take_answer(kA, hardware(7), after(1'030)));
+      EXPECT_FALSE(table.take_answer(kA, hardware(8), after(1'300)));
+      EXPECT_EQ(table.find(kA, after(1'300)), hardware(7));
+    } else {
+      EXPECT_THAT(table.take_solicitations(after(1'260)), ElementsAre(kA));
+      EXPECT_TRUE(table.take_answer(kA, hardware(8), after(1'261)));
+      EXPECT_EQ(table.find(kA, after(1'261)), hardware(8));
+    }
+    EXPECT_EQ(table.deadline(), Instant::never());
+    table.check_invariants();
+  }
+}
+
+TEST(NeighborTable, ForgetsADoubtedNeighborThatNobodyConfirms) {
+  NeighborTable table;
+  ASSERT_TRUE(table.solicit(kA, after(5'000), kNow));
+  ASSERT_TRUE(table.take_answer(kA, hardware(7), kNow));
+  EXPECT_FALSE(table.take_announcement(kA, hardware(8), after(1'000)));
+  EXPECT_EQ(table.find(kA, after(3'999)), hardware(7));
+  EXPECT_EQ(table.find(kA, after(4'000)), std::nullopt);
+  table.handle_timeout(after(4'000));
+  EXPECT_EQ(table.size(), 0U);
+  EXPECT_EQ(table.soliciting(), 0U);
+  table.check_invariants();
+}
+
 TEST(NeighborTable, BelievesTheFirstAnswerToAQuestionOnly) {
   NeighborTable table;
   EXPECT_FALSE(table.take_answer(kA, hardware(7), kNow));
