@@ -62,7 +62,7 @@ TEST(NeighborTable, TakesAnotherQpOfThePortThatHasTheAddressOnly) {  // R-IPOIB-
 
 /// Whoever has an address whose host has moved it to another port is believed; who claims one whose
 /// port is there is not.
-TEST(NeighborTable, AsksAgainWhenAnotherPortHasTheAddress) {
+TEST(NeighborTable, AsksAgainWhenAnotherPortHasTheAddress) {  // R-IPOIB-30
   for (const bool is_there : {false, true}) {
     NeighborTable table;
     ASSERT_TRUE(table.solicit(kA, after(5'000), kNow));
@@ -87,7 +87,7 @@ TEST(NeighborTable, AsksAgainWhenAnotherPortHasTheAddress) {
   }
 }
 
-TEST(NeighborTable, ForgetsADoubtedNeighborThatNobodyConfirms) {
+TEST(NeighborTable, ForgetsADoubtedNeighborThatNobodyConfirms) {  // R-IPOIB-30
   NeighborTable table;
   ASSERT_TRUE(table.solicit(kA, after(5'000), kNow));
   ASSERT_TRUE(table.take_answer(kA, hardware(7), kNow));

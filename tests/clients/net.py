@@ -420,6 +420,80 @@ class Net(namespaces.Account):
         self.weft("net", "down", "h2", *child)
         self.assertRegex(self.on("h2", "ip", "-br", "link").stdout, r"(?m)^ib0 (?!.*ib0\.)")
 
+    def two_ports(self):
+        """Two hosts, each with both ports of its adapter on one switch."""
+        path = pathlib.Path(self.folder, "two_ports.toml")
+        hosts = "".join(f'[[host]]\nname = "h{number}"\n[[host.hca]]\nports = 2\n' for number in (1, 2))
+        links = "".join(f'[[link]]\na = "h{host}:{port}"\nb = "s1:{2 * host + port}"\n' for host in (1, 2) for port in (1, 2))
+        path.write_text(f'{hosts}[[switch]]\nname = "s1"\nports = 36\n{links}', encoding="utf-8")
+        path.chmod(0o644)
+        os.chmod(self.folder, 0o755)
+        self.up(str(path))
+
+    BOND = ("--port", "1", "--port", "2")
+
+    def test_each_port_has_an_interface(self):
+        """R-IPOIB-30: ib0 and ib1, with addresses, neighbours and counters of their own."""
+        self.two_ports()
+        second = ("--port", "2")
+        self.weft("net", "up", "h1", "h2")
+        said = self.weft("net", "up", "h1", "h2", *second).stdout
+        self.assertRegex(said, r"h1: ib1 10\.78\.0\.1/16 fd77:1b:1::1/64 fe80::\S+/64 mtu 2044\n")
+        gids = {port: self.shown("addr", "h1", "--port", port)["link_address"][12:] for port in ("1", "2")}
+        self.assertNotEqual(gids["1"], gids["2"])
+        before = {port: self.shown("stats", "h1", "--port", port)["rx_packets"] for port in ("1", "2")}
+        for address in ("10.78.0.2", "fd77:1b:1::2"):
+            self.assertIn("3 received", self.ping("h1", "-c", "3", "-i", "0.2", address), address)
+        after = {port: self.shown("stats", "h1", "--port", port)["rx_packets"] for port in ("1", "2")}
+        self.assertGreaterEqual(after["2"] - before["2"], 6)
+        self.assertLess(after["1"] - before["1"], 3)  # the host may report groups meanwhile
+        self.assertEqual({row["address"] for row in self.shown("neigh", "h1", *second)}, {"10.78.0.2", "fd77:1b:1::2"})
+        self.rping("10.78.0.2")
+        self.weft("link", "down", "h1:1")
+        self.assertIn("1 received", self.ping("h1", "-c", "1", "10.78.0.2"))
+        self.weft("net", "down", "h1", *second)
+        self.assertRegex(self.on("h1", "ip", "-br", "link").stdout, r"(?m)^ib0 (?s:(?!.*ib1))")
+        refused = self.weft("net", "up", "h1", "--port", "3", check=False)
+        self.assertIn("the host has no port 3: it has 2", refused.stderr)
+
+    def carrier(self, host="h2"):
+        return self.shown("addr", host, *self.BOND)["active_port"]
+
+    def test_the_other_port_carries_on_when_a_cable_is_pulled(self):
+        """R-IPOIB-30: as bonding's active-backup does; ping, TCP, groups and RDMA-CM go on. Of h2, since h1's first port is the subnet manager's."""
+        self.two_ports()
+        said = self.weft("net", "up", "h2", *self.BOND).stdout
+        self.assertRegex(said, r"h2: bond0 10\.77\.0\.2/16 fd77:1b::2/64 fe80::\S+/64 mtu 2044\n")
+        self.weft("net", "up", "h1")
+        self.assertIn("bond0 is up", self.weft("net", "up", "h2", check=False).stderr)
+        receiver = self.start("h2", "socat", "-u", f"UDP4-RECV:{PORT},ip-add-membership=239.1.2.3:10.77.0.2", "-")
+        self.assertTrue(namespaces.eventually(lambda: "030201EF" in self.read("h2", "/proc/net/igmp")))
+        self.assertEqual(self.carrier(), 1)
+        for pulled, other in ((1, 2), (2, 1)):
+            both_ways = [self.start(host, "ping", "-q", "-i", "0.1", "-c", "80", address) for host, address in (("h1", "10.77.0.2"), ("h2", "10.77.0.1"))]
+            time.sleep(2)
+            self.weft("link", "down", f"h2:{pulled}")
+            self.assertTrue(namespaces.eventually(lambda other=other: self.carrier() == other))
+            for ping in both_ways:
+                answered = int(re.search(r"(\d+) received", ping.stdout.read())[1])
+                self.assertGreaterEqual(answered, 60)  # two seconds lost: of those that were on the way, and until h1 believes the other port
+                ping.wait(namespaces.SECONDS)
+            self.transfer("TCP4-LISTEN", f"TCP4:10.77.0.2:{PORT}")
+            self.rping("10.77.0.2")
+            self.on("h1", "sh", "-c", f"for i in 1 2 3 4 5 6 7 8; do echo by-{other}; sleep 0.1; done | socat -u - UDP4-DATAGRAM:239.1.2.3:{PORT},ip-multicast-if=10.77.0.1")
+            while (line := receiver.stdout.readline()) != f"by-{other}\n":
+                self.assertTrue(line, "the receiver has ended")
+            self.weft("link", "up", f"h2:{pulled}")
+            self.assertTrue(namespaces.eventually(lambda pulled=pulled: f"{pulled}: ACTIVE" in self.port_states("h2")))
+            self.assertEqual(self.carrier(), other)  # which goes on
+        self.finish(receiver)
+        self.weft("net", "down", "h2", *self.BOND)
+        self.assertNotIn("bond0", self.on("h2", "ip", "-br", "link").stdout)
+
+    def port_states(self, host):
+        said = self.weft("exec", host, "--", "ibv_devinfo").stdout
+        return " ".join(f"{port}: {state[5:]}" for port, state in re.findall(r"port:\s+(\d+)\s+state:\s+(\S+)", said))
+
     def test_tcpdump_sees_ip_and_a_capture_sees_infiniband(self):
         self.net_up("h1", "h2", topology="star:2")
         # tcpdump gives up being root first, which an ordinary user's host has no way to do.

@@ -20,9 +20,12 @@ Result<KernelAddresses> KernelAddresses::open() {
   return KernelAddresses{*std::move(socket)};
 }
 
-Result<void> KernelAddresses::set(PKey pkey, std::span<const InterfaceAddress> addresses) {
-  uabi::CarryAddresses request{
-      .version = uabi::kVersion, .host = own_host(), .pkey = pkey.value(), .addresses = {}};
+Result<void> KernelAddresses::set(const Place& place, std::span<const InterfaceAddress> addresses) {
+  uabi::CarryAddresses request{.version = uabi::kVersion,
+                               .host = own_host(),
+                               .port_of_host = place.port_of_host,
+                               .pkey = place.pkey.value(),
+                               .addresses = {}};
   for (const InterfaceAddress& address :
        addresses.first(std::min(addresses.size(), uabi::kMaxHostAddresses))) {
     request.addresses.push_back(to_string(address));

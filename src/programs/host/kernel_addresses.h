@@ -5,6 +5,7 @@
 // RDMA-CM then has them as the host's own, and asks the program for neighbours of the interface,
 // whose table is the only one of them. Any one thread.
 
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <span>
@@ -26,9 +27,14 @@ class KernelAddresses {
   /// Of the host that this process is on. Refused: there is no daemon.
   [[nodiscard]] static Result<KernelAddresses> open();
 
-  /// Those of the host's first port from now on, until the next call or the end of this object;
-  /// waits until RDMA-CM has them. With the daemon's reason: it does not take them.
-  [[nodiscard]] Result<void> set(PKey pkey, std::span<const InterfaceAddress> addresses);
+  /// Of which port of the host, counted from 0, and partition; always the same.
+  struct Place {
+    std::uint32_t port_of_host{};
+    PKey pkey{};
+  };
+  /// Those of the interface from now on, until the next call or the end of this object; waits until
+  /// RDMA-CM has them. With the daemon's reason: it does not take them.
+  [[nodiscard]] Result<void> set(const Place& place, std::span<const InterfaceAddress> addresses);
 
   /// Who somebody is waiting for, for so long.
   struct Question {

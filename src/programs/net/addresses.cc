@@ -1,5 +1,7 @@
 #include "programs/net/addresses.h"
 
+#include <algorithm>
+
 namespace weft::programs::net {
 namespace {
 
@@ -9,9 +11,15 @@ constexpr std::uint64_t kLinkLocal = 0xFE80'0000'0000'0000;
 constexpr std::uint64_t kUniversal = 0x0200'0000'0000'0000;
 
 // Policy: 1b is in the signature of IPoIB's groups, too (RFC 4391 §4).
-constexpr AddressPrefixes kIb0{.interface = "ib0",
-                               .ipv4 = 0x0A4D'0000,  // 10.77.0.0/16
-                               .unique_local = 0xFD77'001B'0000'0000};
+constexpr std::uint32_t kIb0 = 10U << 8 | 77;  // 10.77.0.0/16
+constexpr std::uint64_t kUniqueLocalOfIb = 0xFD77'001B'0000'0000;
+
+[[nodiscard]] AddressPrefixes prefixes_of(std::uint32_t port_of_host) {
+  const std::uint32_t number = std::min<std::uint32_t>(port_of_host, 0xFF - (kIb0 & 0xFF));
+  return {.interface = "an IPoIB interface",
+          .ipv4 = (kIb0 + number) << 16,
+          .unique_local = kUniqueLocalOfIb | std::uint64_t{number} << 16};
+}
 
 [[nodiscard]] std::uint64_t half(const IpAddress& address, std::size_t first) {
   std::uint64_t value = 0;
@@ -56,16 +64,17 @@ Result<std::vector<InterfaceAddress>> parse_interface_addresses(
   return addresses;
 }
 
-Result<std::vector<InterfaceAddress>> child_addresses(PKey pkey,
+Result<std::vector<InterfaceAddress>> child_addresses(std::uint32_t port_of_host, PKey pkey,
                                                       std::span<const IpAddress> of_eth0) {
-  AddressPrefixes prefixes = kIb0;
+  AddressPrefixes prefixes = prefixes_of(port_of_host);
   prefixes.ipv4 = 0;
   prefixes.unique_local |= pkey.value();
   return addresses_by_position(prefixes, of_eth0);
 }
 
-Result<std::vector<InterfaceAddress>> ib0_addresses(std::span<const IpAddress> of_eth0) {
-  return addresses_by_position(kIb0, of_eth0);
+Result<std::vector<InterfaceAddress>> ib_addresses(std::uint32_t port_of_host,
+                                                   std::span<const IpAddress> of_eth0) {
+  return addresses_by_position(prefixes_of(port_of_host), of_eth0);
 }
 
 InterfaceAddress link_local_address(Guid port_guid) {

@@ -31,14 +31,14 @@ struct AddressPrefixes {
 [[nodiscard]] Result<std::vector<InterfaceAddress>> parse_interface_addresses(
     std::span<const std::string> texts);
 
-/// Of eth0's addresses 127.77.x.y and fd77::n: 10.77.x.y/16 and fd77:1b::n/64. NotFound: eth0 has
-/// neither.
-[[nodiscard]] Result<std::vector<InterfaceAddress>> ib0_addresses(
-    std::span<const IpAddress> of_eth0);
+/// Of eth0's addresses 127.77.x.y and fd77::n those of ib0: 10.77.x.y/16 and fd77:1b::n/64; of ib1,
+/// on another port: 10.78.x.y/16 and fd77:1b:1::n/64. NotFound: eth0 has neither.
+[[nodiscard]] Result<std::vector<InterfaceAddress>> ib_addresses(
+    std::uint32_t port_of_host, std::span<const IpAddress> of_eth0);
 /// The same of a child in that partition: fd77:1b:0:PARTITION::n/64. No prefix of IPv4 has room for
 /// a P_Key and all hosts.
 [[nodiscard]] Result<std::vector<InterfaceAddress>> child_addresses(
-    PKey pkey, std::span<const IpAddress> of_eth0);
+    std::uint32_t port_of_host, PKey pkey, std::span<const IpAddress> of_eth0);
 
 /// The link-local address of the interfaces of that port (RFC 4391 §8): its GUID, an EUI-64, with
 /// the universal bit set, whether it had that or not.

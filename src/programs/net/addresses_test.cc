@@ -14,7 +14,7 @@ std::vector<std::string> texts_of(const std::vector<std::string>& of_eth0) {
     addresses.push_back(parse_ip_address(text).value());
   }
   std::vector<std::string> texts;
-  const auto made = ib0_addresses(addresses);
+  const auto made = ib_addresses(0, addresses);
   for (const InterfaceAddress& address : made.value_or(std::vector<InterfaceAddress>{})) {
     texts.push_back(to_string(address));
   }
@@ -31,10 +31,24 @@ TEST(Ib0Addresses, OfAChildNameItsPartition) {  // R-IPOIB-19
   const std::vector of_eth0{parse_ip_address("127.77.0.1").value(),
                             parse_ip_address("fd77::1").value()};
   std::vector<std::string> texts;
-  for (const InterfaceAddress& address : child_addresses(PKey{0x8005}, of_eth0).value()) {
+  for (const InterfaceAddress& address : child_addresses(0, PKey{0x8005}, of_eth0).value()) {
     texts.push_back(to_string(address));
   }
   EXPECT_EQ(texts, std::vector<std::string>{"fd77:1b:0:8005::1/64"});
+}
+
+TEST(Ib0Addresses, OfAnotherPortAreOthers) {  // R-IPOIB-30
+  const std::vector of_eth0{parse_ip_address("127.77.0.1").value(),
+                            parse_ip_address("fd77::1").value()};
+  std::vector<std::string> texts;
+  for (const InterfaceAddress& address : ib_addresses(1, of_eth0).value()) {
+    texts.push_back(to_string(address));
+  }
+  for (const InterfaceAddress& address : child_addresses(1, PKey{0x8005}, of_eth0).value()) {
+    texts.push_back(to_string(address));
+  }
+  EXPECT_EQ(texts,
+            (std::vector<std::string>{"10.78.0.1/16", "fd77:1b:1::1/64", "fd77:1b:1:8005::1/64"}));
 }
 
 TEST(Ib0Addresses, OnTheLinkAreThePortsGuidWithTheUniversalBit) {  // R-IPOIB-21
@@ -44,7 +58,7 @@ TEST(Ib0Addresses, OnTheLinkAreThePortsGuidWithTheUniversalBit) {  // R-IPOIB-21
 
 TEST(Ib0Addresses, AreNotMadeOfOthers) {
   EXPECT_TRUE(texts_of({"127.78.0.1", "10.0.0.1", "fd77:0:0:0:1::1", "fd78::1"}).empty());
-  EXPECT_NE(ib0_addresses({}).error().reason.find("--address"), std::string::npos);
+  EXPECT_NE(ib_addresses(0, {}).error().reason.find("--address"), std::string::npos);
 }
 
 }  // namespace

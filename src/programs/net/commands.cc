@@ -35,14 +35,37 @@ constexpr Duration kAskWithin = Duration::seconds(5);  // policy
                    : std::optional{PKey{static_cast<std::uint16_t>(pkey | kFullMember)}};
 }
 
-/// As Linux names children of ib0.
-[[nodiscard]] std::string interface_of(std::optional<PKey> partition) {
-  return partition ? fmt::format("ib0.{:04x}", partition->value()) : "ib0";
+/// Which interface is meant.
+struct Place {
+  std::vector<std::uint32_t> ports{};  // from 0
+  std::optional<PKey> partition{};
+  [[nodiscard]] bool is_bond() const { return ports.size() > 1; }
+};
+
+[[nodiscard]] Place place_of(const std::vector<std::uint32_t>& ports, std::uint16_t pkey) {
+  Place place{.partition = partition_of(pkey)};
+  for (const std::uint32_t port : ports) {
+    place.ports.push_back(port - 1);
+  }
+  return place;
 }
 
-[[nodiscard]] std::string service_of(std::optional<PKey> partition) {
-  return partition ? fmt::format("{}.{:04x}", kServiceName, partition->value())
-                   : std::string{kServiceName};
+[[nodiscard]] std::string child_text(const Place& place) {
+  return place.partition ? fmt::format(".{:04x}", place.partition->value()) : "";
+}
+
+/// As Linux names interfaces of ports, their children, and what bonds them.
+[[nodiscard]] std::string interface_of(const Place& place) {
+  return place.is_bond() ? "bond0" : fmt::format("ib{}{}", place.ports.front(), child_text(place));
+}
+
+/// Of ib0 and its children that is net, and net.8005.
+[[nodiscard]] std::string service_of(const Place& place) {
+  if (place.is_bond()) {
+    return "net-bond0";
+  }
+  const std::string number = place.ports.front() == 0 ? "" : std::to_string(place.ports.front());
+  return "net" + number + child_text(place);
 }
 
 struct NamedMode {
@@ -62,12 +85,41 @@ constexpr std::array kModes{
   return found == kModes.end() ? ipoib::ConnectedMode::None : found->mode;
 }
 
-[[nodiscard]] Error not_up(std::optional<PKey> partition) {
-  return {ErrorCode::NotFound,
-          fmt::format("{} is not up: weft net up HOST", interface_of(partition))};
+[[nodiscard]] Error not_up(const Place& place) {
+  return {ErrorCode::NotFound, fmt::format("{} is not up: weft net up HOST", interface_of(place))};
 }
 
-void add_partition(std::vector<std::string>& words, std::uint16_t pkey) {
+/// A port is one interface's, but for its children, which share its link.
+[[nodiscard]] Result<void> check_ports(const Place& place) {
+  if (place.is_bond() && (place.partition || place.ports.size() > kMostPorts ||
+                          place.ports.front() == place.ports.back())) {
+    return fail(ErrorCode::InvalidArgument,
+                "bond0 is of two ports, in the partition of each one's first P_Key");
+  }
+  std::vector<Place> others;
+  if (place.is_bond()) {
+    for (const std::uint32_t port : place.ports) {
+      others.push_back({.ports = {port}});
+    }
+  } else {
+    others.push_back({
+        .ports = {0, 1}
+    });
+  }
+  for (const Place& other : others) {
+    if (owner_of_service(service_of(other))) {
+      return fail(ErrorCode::Exists, "{} is up, which has a port of {}: weft net down HOST",
+                  interface_of(other), interface_of(place));
+    }
+  }
+  return {};
+}
+
+void add_place(std::vector<std::string>& words, const std::vector<std::uint32_t>& ports,
+               std::uint16_t pkey) {
+  for (const std::uint32_t port : ports) {
+    words.insert(words.end(), {"--port", std::to_string(port)});
+  }
   if (pkey != 0) {
     words.insert(words.end(), {"--pkey", fmt::format("{:#06x}", pkey)});
   }
@@ -77,9 +129,11 @@ void add_partition(std::vector<std::string>& words, std::uint16_t pkey) {
   if (!options.addresses.empty()) {
     return parse_interface_addresses(options.addresses);
   }
-  const auto partition = partition_of(options.pkey);
+  const Place place = place_of(options.ports, options.pkey);
   const auto of_eth0 = addresses_of("eth0");
-  return partition ? child_addresses(*partition, of_eth0) : ib0_addresses(of_eth0);
+  const std::uint32_t port = place.is_bond() ? 0 : place.ports.front();
+  return place.partition ? child_addresses(port, *place.partition, of_eth0)
+                         : ib_addresses(port, of_eth0);
 }
 
 [[nodiscard]] Result<ServiceOptions> service_options(const HostsOptions& options) {
@@ -87,26 +141,31 @@ void add_partition(std::vector<std::string>& words, std::uint16_t pkey) {
   if (!addresses) {
     return std::unexpected(std::move(addresses.error()));
   }
-  const auto partition = partition_of(options.pkey);
-  ServiceOptions service{.name = interface_of(partition),
-                         .service = service_of(partition),
-                         .partition = partition,
+  const Place place = place_of(options.ports, options.pkey);
+  if (auto checked = check_ports(place); !checked) {
+    return std::unexpected(std::move(checked.error()));
+  }
+  ServiceOptions service{.name = interface_of(place),
+                         .service = service_of(place),
+                         .ports = place.ports,
+                         .partition = place.partition,
                          .addresses = *std::move(addresses),
                          .mtu = options.mtu,
                          .mode = mode_of(options.mode)};
-  if (partition) {
-    service.parent = interface_of({});
+  if (place.partition) {
+    const Place parent{.ports = place.ports};
+    service.parent = interface_of(parent);
     if (!mtu_of(service.parent)) {
-      return std::unexpected(not_up({}));
+      return std::unexpected(not_up(parent));
     }
   }
   return service;
 }
 
-[[nodiscard]] int stop_one(std::optional<PKey> partition) {
-  const auto stopped = stop_service(service_of(partition));
+[[nodiscard]] int stop_one(const Place& place) {
+  const auto stopped = stop_service(service_of(place));
   if (!stopped) {
-    return print_error(stopped.error().code == ErrorCode::NotFound ? not_up(partition)
+    return print_error(stopped.error().code == ErrorCode::NotFound ? not_up(place)
                                                                    : stopped.error());
   }
   return 0;
@@ -130,13 +189,13 @@ int up(const HostsOptions& options) {
     arguments.insert(arguments.end(), {"--mtu", std::to_string(options.mtu)});
   }
   arguments.insert(arguments.end(), {"--mode", options.mode});
-  add_partition(arguments, options.pkey);
+  add_place(arguments, options.ports, options.pkey);
   return start_on_all(options.hosts, options.fabric, arguments);
 }
 
 int down(const HostsOptions& options) {
   std::vector<std::string> arguments{"stop"};
-  add_partition(arguments, options.pkey);
+  add_place(arguments, options.ports, options.pkey);
   return run_on_all(options.hosts, options.fabric, arguments);
 }
 
@@ -171,26 +230,27 @@ int show(const ShowOptions& options) {
     if (options.is_json) {
       words.emplace_back("--json");
     }
-    add_partition(words, options.pkey);
+    add_place(words, options.ports, options.pkey);
     return run_on_host(options.host, options.fabric, words);
   }
-  const auto partition = partition_of(options.pkey);
+  const Place place = place_of(options.ports, options.pkey);
   const auto said =
-      ask(service_of(partition), options.what + (options.is_json ? " json" : ""), kAskWithin);
+      ask(service_of(place), options.what + (options.is_json ? " json" : ""), kAskWithin);
   if (!said) {
-    return print_error(said.error().code == ErrorCode::NotFound ? not_up(partition) : said.error());
+    return print_error(said.error().code == ErrorCode::NotFound ? not_up(place) : said.error());
   }
   fmt::print("{}", *said);
   return 0;
 }
 
-int stop_interface(std::uint16_t pkey) {
-  if (pkey == 0) {
-    for (const std::string& child : services_named(fmt::format("{}.", kServiceName))) {
+int stop_interface(const HostsOptions& options) {
+  const Place place = place_of(options.ports, options.pkey);
+  if (!place.partition) {
+    for (const std::string& child : services_named(service_of(place) + ".")) {
       static_cast<void>(stop_service(child));  // it may have ended meanwhile
     }
   }
-  return stop_one(partition_of(pkey));
+  return stop_one(place);
 }
 
 }  // namespace weft::programs::net

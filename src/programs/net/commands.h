@@ -8,8 +8,9 @@ namespace weft::programs::net {
 
 struct HostsOptions {
   std::vector<std::string> hosts;
-  std::string fabric;    ///< empty: the usual one
-  std::uint16_t pkey{};  ///< of a child of ib0; 0: ib0 itself
+  std::string fabric;                   ///< empty: the usual one
+  std::vector<std::uint32_t> ports{1};  ///< of each host, from 1; two: bond0 over both
+  std::uint16_t pkey{};                 ///< of a child of ib0; 0: ib0 itself
   std::vector<std::string> addresses;
   std::uint32_t mtu{};
   std::string mode{"datagram"};  ///< one of mode_names()
@@ -26,6 +27,7 @@ struct ShowOptions {
   std::string what;  ///< addr, neigh or stats
   std::string host;  ///< empty: this one
   std::string fabric;
+  std::vector<std::uint32_t> ports{1};
   std::uint16_t pkey{};  ///< as HostsOptions
   bool is_json{};
 };
@@ -35,6 +37,6 @@ struct ShowOptions {
 
 /// On the host, in its namespaces.
 [[nodiscard]] int run_interface(const HostsOptions& options);
-[[nodiscard]] int stop_interface(std::uint16_t pkey);
+[[nodiscard]] int stop_interface(const HostsOptions& options);
 
 }  // namespace weft::programs::net

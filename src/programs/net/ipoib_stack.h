@@ -49,6 +49,10 @@ class IpoibStack {
   void set_addresses(std::vector<InterfaceAddress> addresses, Instant now) {
     neighbors_.set_addresses(std::move(addresses), now);
   }
+  /// The same groups as that one, whose place it takes.
+  void listen_as(const IpoibStack& other, Instant now) {
+    interface_.groups().listen_as(other.interface_.groups(), now);
+  }
   /// Of a child interface.
   void set_parent_mtu(std::uint32_t mtu) { interface_.set_parent_mtu(mtu); }
   /// A MAD from SA. Not trusted.

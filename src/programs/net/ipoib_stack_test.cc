@@ -236,6 +236,34 @@ TEST_F(IpoibStackTest, HasOneTableOfNeighborsForItselfAndRdmaCm) {  // R-IPOIB-2
   EXPECT_FALSE(stack.poll_neighbor());
 }
 
+/// As a host does whose first port goes down: its second, the third end here, takes its place.
+TEST_F(IpoibStackTest, GivesItsAddressesToTheStackOfAnotherPort) {  // R-IPOIB-30
+  expect_delivered("10.77.0.1", "10.77.0.2");
+  ends[1]->stack.transmit(ipoib::testing::igmp("16000000e0010203"), now);
+  run(Duration::milliseconds(100));
+  const auto addresses = ends[1]->stack.neighbors().addresses();
+  const std::vector<InterfaceAddress> moved{addresses.begin(), addresses.end()};
+  ends[1]->stack.set_port(ends[1]->port(false), now);
+  ends[1]->stack.set_addresses({}, now);
+  ends[2]->stack.listen_as(ends[1]->stack, now);
+  ends[2]->stack.set_addresses(moved, now);
+  run(Duration::milliseconds(600));
+  ends[2]->received.clear();
+  const Gid mgid = wire::ipoib_group(ip("224.1.2.3"), kDefaultPKey);
+  EXPECT_TRUE(ends[2]->stack.attachments().contains(mgid));
+  for (const char* const to : {"10.77.0.2", "224.1.2.3", "fd77:1b::2"}) {
+    const auto packet = make_packet(ip(ip(to).is_v4() ? "10.77.0.1" : "fd77:1b::1"), ip(to), 77);
+    ends[0]->stack.transmit(packet, now);
+    run(Duration::milliseconds(100));
+    ASSERT_EQ(ends[2]->received.size(), 1U) << to;
+    EXPECT_EQ(ends[2]->received.front(), packet);
+    ends[2]->received.clear();
+  }
+  ends[2]->stack.listen_as(ends[0]->stack, now);  // who listens to nothing
+  run(Duration::milliseconds(100));
+  EXPECT_FALSE(ends[2]->stack.attachments().contains(mgid));
+}
+
 TEST_F(IpoibStackTest, ReachesAllByTheBroadcastAndAllHostsGroups) {  // R-IPOIB-22
   for (const char* const to : {"255.255.255.255", "10.77.255.255", "224.0.0.1"}) {
     ends[0]->stack.transmit(make_packet(ip("10.77.0.1"), ip(to)), now);

@@ -7,6 +7,15 @@ namespace {
 
 constexpr int kWrongUsage = 2;
 
+/// Which interface of the host is meant.
+void take_place(CLI::App& command, auto& of) {
+  command.add_option("--pkey", of.pkey, "Of the child of ib0 in that partition, as 0x8005")
+      ->check(CLI::Range(1, 0xFFFF));
+  command.add_option("--port", of.ports, "2: of ib1; --port 1 --port 2: of bond0, on either")
+      ->check(CLI::Range(1, 0xFF))
+      ->allow_extra_args(false);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -17,11 +26,6 @@ int main(int count, char** arguments) {
   app.footer("Try:  weft up star 4;  weft net up h1 h2;  weft exec --ns h1 -- ping -c 3 10.77.0.2");
   net::HostsOptions options;
   int status = 0;
-
-  const auto take_partition = [](CLI::App& command, std::uint16_t& pkey) {
-    command.add_option("--pkey", pkey, "Of the child of ib0 in that partition, as 0x8005")
-        ->check(CLI::Range(1, 0xFFFF));
-  };
 
   auto* const up = app.add_subcommand("up", "Give hosts an interface ib0, and wait until it is up");
   up->add_option("host", options.hosts, "Hosts, as h1 h2")->required();
@@ -34,13 +38,13 @@ int main(int count, char** arguments) {
   up->add_option("--mode", options.mode,
                  "datagram, connected over RC, connected-uc over UC, or connected-both (RFC 4755)")
       ->check(CLI::IsMember(net::mode_names()));
-  take_partition(*up, options.pkey);
+  take_place(*up, options);
   up->callback([&] { status = net::up(options); });
 
   auto* const down = app.add_subcommand("down", "Take it away");
   down->add_option("host", options.hosts, "Hosts, as h1 h2")->required();
   down->add_option("--name", options.fabric, "Name of the fabric");
-  take_partition(*down, options.pkey);
+  take_place(*down, options);
   down->callback([&] { status = net::down(options); });
 
   net::ShowOptions shown;
@@ -52,7 +56,7 @@ int main(int count, char** arguments) {
     auto* const show = app.add_subcommand(what, help);
     show->add_option("host", shown.host, "Host, as h1; otherwise the one that this runs on");
     show->add_option("--name", shown.fabric, "Name of the fabric");
-    take_partition(*show, shown.pkey);
+    take_place(*show, shown);
     show->add_flag("--json", shown.is_json, "As JSON");
     show->callback([&shown, &status, what] {
       shown.what = what;
@@ -65,11 +69,11 @@ int main(int count, char** arguments) {
   run->add_option("--address", options.addresses)->allow_extra_args(false);
   run->add_option("--mtu", options.mtu);
   run->add_option("--mode", options.mode);
-  take_partition(*run, options.pkey);
+  take_place(*run, options);
   run->callback([&] { status = net::run_interface(options); });
   auto* const stop = app.add_subcommand("stop", "")->group("");
-  take_partition(*stop, options.pkey);
-  stop->callback([&] { status = net::stop_interface(options.pkey); });
+  take_place(*stop, options);
+  stop->callback([&] { status = net::stop_interface(options); });
 
   try {
     app.parse(count, arguments);

@@ -1,6 +1,7 @@
 #include "programs/net/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "wire/address_text.h"
 #include "wire/layout.h"
@@ -43,16 +44,21 @@ std::string show_addresses(const InterfaceView& view, bool is_json) {
       quoted += fmt::format("{}\"{}\"", quoted.empty() ? "" : ", ", address);
     }
     return fmt::format(
-        R"({{"interface": "{}", "up": {}, "mtu": {}, "mode": "{}", "link_address": "{}", )"
+        R"({{"interface": "{}", "up": {}, "ports": [{}], "active_port": {}, )"
+        R"("mtu": {}, "mode": "{}", "link_address": "{}", )"
         R"("pkey": {}, "group": "{}", "qkey": "{}", "dhcp_client_identifier": "{}", )"
         R"("addresses": [{}]}})"
         "\n",
-        view.name, view.is_up, view.mtu, mode_text(view.mode), link, view.pkey.value(), group, qkey,
-        client, quoted);
+        view.name, view.is_up, fmt::join(view.ports, ", "), view.active_port, view.mtu,
+        mode_text(view.mode), link, view.pkey.value(), group, qkey, client, quoted);
   }
   std::string text = fmt::format("{}: {}, mtu {}, {} mode\n  link address {}\n  P_Key {:#06x}, ",
                                  view.name, view.is_up ? "up" : "down", view.mtu,
                                  mode_text(view.mode), link, view.pkey.value());
+  if (view.ports.size() > 1) {
+    text.insert(text.find('\n') + 1, fmt::format("  ports {}, of which {} carries it\n",
+                                                 fmt::join(view.ports, " and "), view.active_port));
+  }
   text += view.broadcast.is_zero() ? std::string{"no member of the broadcast group\n"}
                                    : fmt::format("broadcast group {} with Q_Key {}\n", group, qkey);
   text += fmt::format("  DHCP client identifier {}\n", client);

@@ -23,6 +23,8 @@ namespace weft::programs::net {
 struct InterfaceView {
   std::string_view name;
   bool is_up{};
+  std::vector<std::uint32_t> ports{};  ///< of the host, from 1
+  std::uint32_t active_port{};         ///< which of them carries it
   std::uint32_t mtu{};
   ipoib::ConnectedMode mode{};
   wire::IpoibHardwareAddress hardware{};

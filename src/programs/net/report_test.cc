@@ -24,6 +24,8 @@ TEST(NetReport, ShowsAnInterfaceWithItsAddresses) {  // R-IPOIB-20
   const InterfaceView view{
       .name = "ib0",
       .is_up = true,
+      .ports = {1},
+      .active_port = 1,
       .mtu = 2044,
       .mode = ipoib::ConnectedMode::None,
       .hardware = kHardware,
@@ -38,14 +40,26 @@ TEST(NetReport, ShowsAnInterfaceWithItsAddresses) {  // R-IPOIB-20
                 "\n  P_Key 0xffff, broadcast group ff12:401b:ffff::ffff:ffff with Q_Key "
                 "0x00000b1b\n  DHCP client identifier ff:20\n  inet 10.77.0.1/16\n  inet6 "
                 "fd77:1b::1/64\n");
-  EXPECT_EQ(show_addresses(view, true),
-            R"({"interface": "ib0", "up": true, "mtu": 2044, "mode": "datagram", )"
-            R"("link_address": ")" +
-                std::string{kLink} +
-                R"(", "pkey": 65535, "group": "ff12:401b:ffff::ffff:ffff", "qkey": "0x00000b1b", )"
-                R"("dhcp_client_identifier": "ff:20", )"
-                R"("addresses": ["10.77.0.1/16", "fd77:1b::1/64"]})"
-                "\n");
+  EXPECT_EQ(
+      show_addresses(view, true),
+      R"({"interface": "ib0", "up": true, "ports": [1], "active_port": 1, "mtu": 2044, "mode": "datagram", )"
+      R"("link_address": ")" +
+          std::string{kLink} +
+          R"(", "pkey": 65535, "group": "ff12:401b:ffff::ffff:ffff", "qkey": "0x00000b1b", )"
+          R"("dhcp_client_identifier": "ff:20", )"
+          R"("addresses": ["10.77.0.1/16", "fd77:1b::1/64"]})"
+          "\n");
+}
+
+TEST(NetReport, ShowsWhichPortCarriesAnInterfaceOfTwo) {  // R-IPOIB-30
+  const InterfaceView view{
+      .name = "bond0", .ports = {1, 2},
+           .active_port = 2
+  };
+  EXPECT_EQ(show_addresses(view, false).find("mode\n  ports 1 and 2, of which 2 carries it\n"),
+            std::string_view{"bond0: down, mtu 0, datagram "}.size());
+  EXPECT_NE(show_addresses(view, true).find(R"("ports": [1, 2], "active_port": 2,)"),
+            std::string::npos);
 }
 
 TEST(NetReport, SaysThatNoGroupIsJoined) {

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "os/clock.h"
+#include "programs/net/active_backup.h"
 #include "programs/net/addresses.h"
 #include "programs/net/host_interface.h"
 
@@ -22,9 +23,7 @@ namespace {
 
 // Policy.
 constexpr int kPacketsOfTurn = 64;
-constexpr int kMadsOfTurn = 16;
 constexpr Duration kComesUpWithin = Duration::seconds(15);
-constexpr Duration kLeavesWithin = Duration::milliseconds(500);
 constexpr Duration kStuckPause = Duration::milliseconds(1);
 
 [[nodiscard]] std::optional<std::uint32_t> mtu_if_up(const std::string& interface) {
@@ -33,9 +32,9 @@ constexpr Duration kStuckPause = Duration::milliseconds(1);
 }
 
 /// An interface of IPv6 has one, whatever others it is given (RFC 4291 §2.8).
-[[nodiscard]] ServiceOptions with_link_local(ServiceOptions options, const sa::LocalPort& port) {
-  if (!port.gids.empty() && has_ipv6(options.name)) {
-    options.addresses.push_back(link_local_address(port.gids.front().interface_id()));
+[[nodiscard]] ServiceOptions with_link_local(ServiceOptions options, Guid port_guid) {
+  if (port_guid != Guid{} && has_ipv6(options.name)) {
+    options.addresses.push_back(link_local_address(port_guid));
   }
   return options;
 }
@@ -44,23 +43,17 @@ constexpr Duration kStuckPause = Duration::milliseconds(1);
 
 Service::Service(ServiceOptions options, Parts parts)
     : options_(std::move(options)),
-      ud_(std::move(parts.ud)),
-      sa_(std::move(parts.sa)),
       tun_(std::move(parts.tun)),
-      port_(parts.port),
-      stack_({.qpn = ud_->qpn(),
-              .addresses = options_.addresses,
-              .mtu = options_.mtu,
-              .mode = options_.mode},
-             port_, os::now()),
+      ports_(std::move(parts.ports)),
       control_(std::move(parts.control)),
       interfaces_(std::move(parts.interfaces)),
       buffer_(Tun::kLongestPacket),
       // A full queue drops, as any interface's.
       coalescer_([this](const offload::Offload& offload, ByteSpan packet) {
         tun_.write(offload, packet);
-      }),
-      pkey_(stack_.pkey()) {}
+      }) {
+  stack().set_addresses(options_.addresses, os::now());
+}
 
 Result<std::unique_ptr<Service>> Service::start(const ServiceOptions& options) {
   // Before libibverbs makes threads, which inherit it.
@@ -73,17 +66,17 @@ Result<std::unique_ptr<Service>> Service::start(const ServiceOptions& options) {
   if (!tun) {
     return std::unexpected(std::move(tun.error()));
   }
-  auto ud = UdPort::open(options.partition);
-  if (!ud) {
-    return std::unexpected(std::move(ud.error()));
-  }
-  auto sa = SaPort::open((*ud)->device(), (*ud)->port());
-  if (!sa) {
-    return std::unexpected(std::move(sa.error()));
-  }
-  const auto port = (*ud)->attributes();
-  if (!port) {
-    return std::unexpected(port.error());
+  std::vector<std::unique_ptr<PortStack>> ports;
+  for (const std::uint32_t port : options.ports) {
+    auto opened = PortStack::open({.name = options.name,
+                                   .port_of_host = port,
+                                   .partition = options.partition,
+                                   .mtu = options.mtu,
+                                   .mode = options.mode});
+    if (!opened) {
+      return std::unexpected(std::move(opened.error()));
+    }
+    ports.push_back(*std::move(opened));
   }
   auto control = Control::listen(options.service);
   if (!control) {
@@ -93,50 +86,26 @@ Result<std::unique_ptr<Service>> Service::start(const ServiceOptions& options) {
   if (!interfaces) {
     return std::unexpected(std::move(interfaces.error()));
   }
+  auto all = with_link_local(options, ports.front()->port_guid());
   std::unique_ptr<Service> service{
-      new Service{with_link_local(options, *port), Parts{.tun = *std::move(tun),
-                                                         .ud = *std::move(ud),
-                                                         .sa = *std::move(sa),
-                                                         .port = *port,
-                                                         .control = *std::move(control),
-                                                         .interfaces = *std::move(interfaces)}}
+      new Service{std::move(all), Parts{.tun = *std::move(tun),
+                                        .ports = std::move(ports),
+                                        .control = *std::move(control),
+                                        .interfaces = *std::move(interfaces)}}
   };
   service->signals_ = os::UniqueFd{signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
-  if (options.mode != ipoib::ConnectedMode::None) {
-    if (auto opened = service->open_connected(); !opened) {
-      return std::unexpected(std::move(opened.error()));
-    }
-  }
   if (auto watched = service->watch(); !watched) {
     return std::unexpected(std::move(watched.error()));
   }
   return service;
 }
 
-Result<void> Service::open_connected() {
-  ipoib::ConnectionTable& table = stack_.connections();
-  auto opened = ConnectedPort::open(
-      {.device = ud_->device(), .ud_qpn = ud_->qpn(), .mode = options_.mode},
-      {.established = [&](ipoib::ConnectionId id,
-                          ByteSpan data) { table.established(id, data, os::now()); },
-       .refused = [&](ipoib::ConnectionId id) { table.refused(id, os::now()); },
-       .lost = [&](ipoib::ConnectionId id) { stack_.connection_lost(id, os::now()); },
-       .accept = [&](ipoib::ConnectionId id, ByteSpan data) { return table.accept(id, data); },
-       .closed = [&](ipoib::ConnectionId id) { table.closed(id); },
-       .receive = [&](ByteSpan payload) { stack_.handle_connected(payload); }});
-  if (!opened) {
-    return std::unexpected(std::move(opened.error()));
-  }
-  connected_ = *std::move(opened);
-  return {};
-}
-
 Result<void> Service::watch() {
   poll_ = os::UniqueFd{epoll_create1(EPOLL_CLOEXEC)};
-  std::vector<int> all{signals_.get(),        tun_.fd(),        sa_.fd(),
-                       ud_->completions_fd(), ud_->events_fd(), interfaces_.fd()};
-  if (connected_) {
-    all.insert(all.end(), {connected_->events_fd(), connected_->completions_fd()});
+  std::vector<int> all{signals_.get(), tun_.fd(), interfaces_.fd()};
+  for (const auto& port : ports_) {
+    const auto of_port = port->descriptors();
+    all.insert(all.end(), of_port.begin(), of_port.end());
   }
   for (const int fd : all) {
     epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
@@ -173,7 +142,7 @@ Result<void> Service::run(const std::function<void(const Up&)>& on_up) {
                   "(weft status)",
                   options_.name);
     }
-    Instant until = *has_more ? now : stack_.deadline();
+    Instant until = *has_more ? now : deadline();
     if (is_stuck_) {
       until = std::max(until, now + kStuckPause);
     }
@@ -186,39 +155,37 @@ Result<void> Service::run(const std::function<void(const Up&)>& on_up) {
       break;
     }
   }
-  // In order: groups are left, so that SA need not find out.
-  stack_.stop(os::now());
-  const Instant end = os::now() + kLeavesWithin;
-  for (int turn = 0; turn < kMadsOfTurn && os::now() < end; ++turn) {
-    stack_.handle_timeout(os::now());
-    static_cast<void>(send_all(os::now()));
+  for (const auto& port : ports_) {  // in order: groups are left, so that SA need not find out
+    if (auto stopped = port->stop(); !stopped) {
+      return stopped;
+    }
   }
-  return ud_->set_attachments({});
+  return {};
+}
+
+Instant Service::deadline() const {
+  Instant first = Instant::never();
+  for (const auto& port : ports_) {
+    first = std::min(first, port->stack().deadline());
+  }
+  return first;
 }
 
 /// True: there is more to do at once.
 Result<bool> Service::work(Instant now) {
-  if (auto taken = take_events(now); !taken) {
-    return std::unexpected(std::move(taken.error()));
-  }
   follow_host(now);
-  const auto more_mads = take_mads(now);
-  if (!more_mads) {
-    return more_mads;
-  }
-  bool more_received = ud_->handle_completions(
-      std::exchange(ready_.completions, false),
-      [&](const mad::ReceivedDatagram& datagram) { stack_.handle_datagram(datagram, now); });
-  if (connected_) {
-    if (std::exchange(ready_.connections, false)) {
-      connected_->take_events();
+  bool has_more = false;
+  for (const auto& port : ports_) {
+    const auto more = port->receive(now);
+    if (!more) {
+      return more;
     }
-    more_received |=
-        connected_->handle_completions(std::exchange(ready_.connected_completions, false));
+    has_more = has_more || *more;
   }
   const bool more_packets = take_packets(now);
   answer_kernel(now);
-  stack_.handle_timeout(now);
+  run_stacks(now);
+  follow_ports(now);
   const bool is_stuck = send_all(now);
   if (is_stuck != std::exchange(is_stuck_, is_stuck)) {
     watch_tun(!is_stuck);
@@ -232,72 +199,26 @@ Result<bool> Service::work(Instant now) {
       return std::unexpected(std::move(watched.error()));
     }
   }
-  return !is_stuck && (*more_mads || more_received || more_packets);
+  return !is_stuck && (has_more || more_packets);
 }
 
-Result<void> Service::take_events(Instant now) {
-  if (!std::exchange(ready_.events, false)) {
-    return {};
+void Service::run_stacks(Instant now) {
+  for (const auto& port : ports_) {
+    port->stack().handle_timeout(now);
   }
-  bool has_changed = false;
-  for (UdPort::Event event = ud_->take_event(); event != UdPort::Event::None;
-       event = ud_->take_event()) {
-    if (event == UdPort::Event::Gone) {
-      return fail(ErrorCode::NoSuchDevice, "the fabric or the device is gone");
-    }
-    if (event == UdPort::Event::Reregister) {
-      ++reregistrations_;
-    }
-    has_changed = true;
-  }
-  if (!has_changed) {
-    return {};
-  }
-  auto port = ud_->attributes();
-  if (!port) {
-    return std::unexpected(std::move(port.error()));
-  }
-  if (options_.partition && (port->pkeys.empty() || port->pkeys.front() != pkey_)) {
-    return fail(ErrorCode::NoSuchDevice, "{}: the port has left the partition", options_.name);
-  }
-  port->reregistrations = reregistrations_;
-  stack_.set_port(*port, now);
-  return {};
-}
-
-Result<bool> Service::take_mads(Instant now) {
-  if (!std::exchange(ready_.mads, false)) {
-    return false;
-  }
-  for (int turn = 0; turn < kMadsOfTurn; ++turn) {
-    const auto received = sa_.receive();
-    if (!received) {
-      return std::unexpected(received.error());
-    }
-    if (!*received) {
-      return false;
-    }
-    stack_.handle_mad((*received)->address, (*received)->bytes, now);
-  }
-  ready_.mads = true;
-  return true;
-}
-
-bool Service::has_room() const {
-  return ud_->has_room() && (!connected_ || connected_->has_room());
 }
 
 /// While a QP takes no more, packets wait in the TUN, whose queue is the host's.
 bool Service::take_packets(Instant now) {
   for (int turn = 0; turn < kPacketsOfTurn; ++turn) {
-    const auto packet = has_room() ? tun_.read(buffer_) : std::nullopt;
+    const auto packet = active().has_room() ? tun_.read(buffer_) : std::nullopt;
     if (!packet) {
       return false;
     }
     static_cast<void>(segmenter_.split(packet->offload, packet->packet, 0,
-                                       [&](ByteSpan one) { stack_.transmit(one, now); }));
+                                       [&](ByteSpan one) { stack().transmit(one, now); }));
     if (turn % 8 == 7) {  // so that what is sent does not wait for the whole turn
-      stack_.handle_timeout(now);
+      run_stacks(now);
       if (send_all(now)) {
         return false;
       }
@@ -306,52 +227,73 @@ bool Service::take_packets(Instant now) {
   return true;
 }
 
-/// True: the QP takes no more now, and its next completion goes on.
+/// True: the active port takes no more now, and its next completion goes on.
 bool Service::send_all(Instant now) {
-  while (const auto mad = stack_.poll_mad(now)) {
-    sa_.send(*mad);
+  take_output();
+  bool is_stuck = false;
+  for (const auto& port : ports_) {
+    const bool is_full = port->send_all(now);
+    is_stuck = is_stuck || (is_full && port.get() == &active());
   }
-  while (const auto packet = stack_.poll_delivery()) {
-    if (is_made_) {
-      coalescer_.add(*packet);
+  return is_stuck;
+}
+
+/// What comes by a port that is not active is not for the host, which has it by the other: groups
+/// are joined on both.
+void Service::take_output() {
+  for (const auto& port : ports_) {
+    while (const auto packet = port->stack().poll_delivery()) {
+      if (is_made_ && port.get() == &active()) {
+        coalescer_.add(*packet);
+      }
     }
-  }
-  while (const auto found = stack_.poll_neighbor()) {
-    if (kernel_) {
-      static_cast<void>(kernel_->answer(found->address, found->gid));  // else it has ended
+    while (const auto found = port->stack().poll_neighbor()) {
+      if (kernel_) {
+        static_cast<void>(kernel_->answer(found->address, found->gid));  // else it has ended
+      }
     }
   }
   coalescer_.flush();
-  while (connected_ && connected_->has_room()) {
-    auto action = stack_.connections().poll_action();
-    if (!action) {
-      break;
-    }
-    connected_->perform(std::move(*action), stack_.pkey());
+}
+
+/// Another port takes the place of one that is down, with the addresses, which it announces, and
+/// the groups that the host listens to (Documentation/networking/bonding of Linux, active-backup
+/// with fail_over_mac=active: the link address is the active port's).
+void Service::follow_ports(Instant now) {
+  std::array<bool, kMostPorts> is_up{};
+  for (std::size_t port = 0; port < ports_.size(); ++port) {
+    is_up.at(port) = ports_[port]->stack().is_up();
   }
-  while (ud_->has_room()) {
-    const auto datagram = stack_.poll_datagram();
-    if (!datagram) {
-      return !has_room();
-    }
-    ud_->send(*datagram);
+  const std::size_t chosen = choose_active(active_, std::span{is_up}.first(ports_.size()));
+  if (chosen == active_) {
+    return;
   }
-  return true;
+  if (kernel_) {
+    static_cast<void>(tell_addresses({}));  // so that they are the other port's at once
+    kernel_.reset();
+  }
+  IpoibStack& before = stack();
+  active_ = chosen;
+  before.set_addresses({}, now);
+  stack().listen_as(before, now);
+  stack().set_addresses(options_.addresses, now);
+  if (is_made_) {
+    fmt::print(stderr, "weft-net: {}: port {} carries it from now on\n", options_.name,
+               active().port_of_host() + 1);
+    tell_kernel();
+  }
 }
 
 Result<void> Service::follow_link() {
-  if (const auto qkey = stack_.qkey()) {
-    if (auto set = ud_->set_qkey(*qkey); !set) {
-      return set;
+  for (const auto& port : ports_) {
+    if (auto followed = port->follow_link(); !followed) {
+      return followed;
     }
   }
-  if (auto set = ud_->set_attachments(stack_.attachments()); !set) {
-    return set;
-  }
   hold_groups();
-  const bool is_up = stack_.is_up();
+  const bool is_up = stack().is_up();
   if (is_up && !std::exchange(is_made_, true)) {
-    mtu_ = stack_.mtu();
+    mtu_ = stack().mtu();
     if (auto made = tun_.bring_up(mtu_, options_.addresses); !made) {
       return made;
     }
@@ -367,10 +309,10 @@ Result<void> Service::follow_link() {
 
 /// The group's MTU is another, or the parent's.
 Result<void> Service::follow_mtu() {
-  if (stack_.mtu() == mtu_) {
+  if (stack().mtu() == mtu_) {
     return {};
   }
-  mtu_ = stack_.mtu();
+  mtu_ = stack().mtu();
   return tun_.set_mtu(mtu_);
 }
 
@@ -386,7 +328,7 @@ void Service::follow_host(Instant now) {
   }
   // A parent that is down, or gone, leaves its child as it is.
   if (const auto mtu = options_.parent.empty() ? std::nullopt : mtu_if_up(options_.parent)) {
-    stack_.set_parent_mtu(*mtu);
+    stack().set_parent_mtu(*mtu);
   }
   if (!is_made_) {
     return;
@@ -394,32 +336,34 @@ void Service::follow_host(Instant now) {
   auto addresses = prefixed_addresses_of(options_.name);
   if (!std::ranges::is_permutation(addresses, options_.addresses)) {
     options_.addresses = addresses;
-    stack_.set_addresses(std::move(addresses), now);
+    stack().set_addresses(std::move(addresses), now);
     tell_kernel();
   }
 }
 
 /// Without it the interface is one all the same, so that it goes on when it is refused.
 void Service::tell_kernel() {
-  const auto told = [this]() -> Result<void> {
-    if (!kernel_) {
-      auto opened = KernelAddresses::open();
-      if (!opened) {
-        return std::unexpected(std::move(opened.error()));
-      }
-      kernel_ = *std::move(opened);
-      held_.clear();
-      epoll_event event{.events = EPOLLIN, .data = {.fd = kernel_->fd()}};
-      epoll_ctl(poll_.get(), EPOLL_CTL_ADD, kernel_->fd(), &event);
-    }
-    ready_.kernel = true;  // a question may have come before the answer
-    return kernel_->set(stack_.pkey(), options_.addresses);
-  }();
+  const auto told = tell_addresses(options_.addresses);
   if (!told) {
     fmt::print(stderr, "weft-net: RDMA-CM does not have the addresses of {}: {}\n", options_.name,
                told.error().reason);
     kernel_.reset();
   }
+}
+
+Result<void> Service::tell_addresses(std::span<const InterfaceAddress> addresses) {
+  if (!kernel_) {
+    auto opened = KernelAddresses::open();
+    if (!opened) {
+      return std::unexpected(std::move(opened.error()));
+    }
+    kernel_ = *std::move(opened);
+    held_.clear();
+    epoll_event event{.events = EPOLLIN, .data = {.fd = kernel_->fd()}};
+    epoll_ctl(poll_.get(), EPOLL_CTL_ADD, kernel_->fd(), &event);
+  }
+  ready_.kernel = true;  // a question may have come before the answer
+  return kernel_->set({.port_of_host = active().port_of_host(), .pkey = stack().pkey()}, addresses);
 }
 
 /// RDMA-CM asks for neighbours, whose table is the stack's.
@@ -432,7 +376,7 @@ void Service::answer_kernel(Instant now) {
     if (!question) {
       kernel_.reset();  // the daemon's own event says that it is gone
     } else if (*question) {
-      stack_.find_neighbor((*question)->neighbor, now + (*question)->within, now);
+      stack().find_neighbor((*question)->neighbor, now + (*question)->within, now);
     } else {
       return;
     }
@@ -441,7 +385,7 @@ void Service::answer_kernel(Instant now) {
 
 /// Killed, this process leaves none of them itself.
 void Service::hold_groups() {
-  auto groups = stack_.sent_to();
+  auto groups = stack().sent_to();
   if (kernel_ && groups != held_ && kernel_->hold_groups(groups)) {
     held_ = std::move(groups);
   }
@@ -472,24 +416,14 @@ Result<bool> Service::wait(Instant until) {
     if (fd == signals_.get()) {
       return false;
     }
-    ready_.mads = ready_.mads || fd == sa_.fd();
-    ready_.interfaces = ready_.interfaces || fd == interfaces_.fd();
+    const bool is_of_port =
+        std::ranges::any_of(ports_, [fd](const auto& port) { return port->set_ready(fd); });
     const bool is_of_kernel = kernel_ && fd == kernel_->fd();
     ready_.kernel = ready_.kernel || is_of_kernel;
-    ready_.events = ready_.events || fd == ud_->events_fd();
-    ready_.completions = ready_.completions || fd == ud_->completions_fd();
-    if (connected_) {
-      ready_.connections = ready_.connections || fd == connected_->events_fd();
-      ready_.connected_completions =
-          ready_.connected_completions || fd == connected_->completions_fd();
-    }
+    ready_.interfaces = ready_.interfaces || fd == interfaces_.fd();
     // The rest is the control socket's.
-    const std::array own{tun_.fd(), sa_.fd(), ud_->events_fd(), ud_->completions_fd(),
-                         interfaces_.fd()};
-    const bool is_of_connections =
-        connected_ && (fd == connected_->events_fd() || fd == connected_->completions_fd());
-    ready_.questions = ready_.questions || (std::ranges::find(own, fd) == own.end() &&
-                                            !is_of_connections && !is_of_kernel);
+    const bool is_known = is_of_port || is_of_kernel || fd == interfaces_.fd() || fd == tun_.fd();
+    ready_.questions = ready_.questions || !is_known;
   }
   return true;
 }

@@ -1,8 +1,10 @@
 #pragma once
 
-// ib0 of one host, until it is told to end: a TUN in the host's network namespace, a UD QP, SA, and
-// the stack between them. One thread, which sleeps while nothing happens.
+// An IPoIB interface of one host, until it is told to end: a TUN in the host's network namespace,
+// and what carries its packets on one port, or on two, of which one is active at a time
+// (programs/net/active_backup.h). One thread, which sleeps while nothing happens.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,24 +21,22 @@
 #include "os/unique_fd.h"
 #include "programs/control/control.h"
 #include "programs/host/kernel_addresses.h"
-#include "programs/host/sa_port.h"
-#include "programs/net/connected_port.h"
 #include "programs/net/ipoib_stack.h"
+#include "programs/net/port_stack.h"
 #include "programs/net/tun.h"
-#include "programs/net/ud_port.h"
 #include "ulp/offload/coalescer.h"
 #include "ulp/offload/segmenter.h"
 
 namespace weft::programs::net {
 
-/// Of the control socket of ib0 (programs/control/control.h); a child has a name of its own.
-inline constexpr std::string_view kServiceName = "net";
+inline constexpr std::size_t kMostPorts = 2;  ///< of an interface; policy
 
 struct ServiceOptions {
-  std::string name{"ib0"};
-  std::string service{kServiceName};
-  std::optional<PKey> partition;  ///< of a child; else the port's first
-  std::string parent{};           ///< of a child: the interface whose MTU is the most that it has
+  std::string name{};
+  std::string service{};                ///< of the control socket (programs/control/control.h)
+  std::vector<std::uint32_t> ports{0};  ///< of the host, from 0; two: one is active at a time
+  std::optional<PKey> partition;        ///< of a child; else the port's first
+  std::string parent{};  ///< of a child: the interface whose MTU is the most that it has
   std::vector<InterfaceAddress> addresses{};  ///< beside the link-local one
   std::uint32_t mtu{};                        ///< wanted; 0: the link's
   ipoib::ConnectedMode mode{ipoib::ConnectedMode::None};
@@ -59,55 +59,51 @@ class Service {
   /// What start() opens.
   struct Parts {
     Tun tun;
-    std::unique_ptr<UdPort> ud;
-    SaPort sa;
-    sa::LocalPort port;
+    std::vector<std::unique_ptr<PortStack>> ports;
     Control control;
     os::NetlinkSocket interfaces;
   };
   Service(ServiceOptions options, Parts parts);
-  [[nodiscard]] Result<void> open_connected();
   [[nodiscard]] Result<void> watch();
   [[nodiscard]] Result<bool> work(Instant now);
-  [[nodiscard]] Result<bool> take_mads(Instant now);
-  [[nodiscard]] Result<void> take_events(Instant now);
-  [[nodiscard]] bool has_room() const;
   [[nodiscard]] bool take_packets(Instant now);
+  void run_stacks(Instant now);
   [[nodiscard]] bool send_all(Instant now);
+  void take_output();
   [[nodiscard]] Result<void> follow_link();
+  void follow_ports(Instant now);
   [[nodiscard]] Result<void> follow_mtu();
   void follow_host(Instant now);
   void tell_kernel();
+  [[nodiscard]] Result<void> tell_addresses(std::span<const InterfaceAddress> addresses);
   void answer_kernel(Instant now);
   void hold_groups();
   void watch_tun(bool is_watched);
   [[nodiscard]] Result<void> watch_control();
   [[nodiscard]] std::string answer(std::string_view line) const;
+  [[nodiscard]] Instant deadline() const;
   [[nodiscard]] Result<bool> wait(Instant until);
+
+  [[nodiscard]] PortStack& active() { return *ports_[active_]; }
+  [[nodiscard]] const PortStack& active() const { return *ports_[active_]; }
+  [[nodiscard]] IpoibStack& stack() { return active().stack(); }
+  [[nodiscard]] const IpoibStack& stack() const { return active().stack(); }
 
   /// What epoll has found since it was looked at.
   struct Ready {
-    bool mads{true};
-    bool events{true};
-    bool completions{true};
-    bool connections{true};
-    bool connected_completions{true};
     bool questions{true};
     bool interfaces{true};
     bool kernel{true};
   };
 
   ServiceOptions options_;
-  std::unique_ptr<UdPort> ud_;
-  SaPort sa_;
   Tun tun_;
-  sa::LocalPort port_;
-  IpoibStack stack_;
+  std::vector<std::unique_ptr<PortStack>> ports_;
+  std::size_t active_{};
   Control control_;
-  os::NetlinkSocket interfaces_;              // of the host
-  std::optional<KernelAddresses> kernel_;     // RDMA-CM's
-  std::vector<Gid> held_;                     // groups, as the daemon knows
-  std::unique_ptr<ConnectedPort> connected_;  // in connected mode
+  os::NetlinkSocket interfaces_;           // of the host
+  std::optional<KernelAddresses> kernel_;  // RDMA-CM's
+  std::vector<Gid> held_;                  // groups, as the daemon knows
   os::UniqueFd signals_;
   os::UniqueFd poll_;
   std::vector<std::byte> buffer_;
@@ -117,10 +113,8 @@ class Service {
   Ready ready_;
   bool is_stuck_{};  // the QP takes no more packets until it completes some
   bool was_up_{};
-  PKey pkey_{};          // as the QP has it
   bool is_made_{};       // the TUN has MTU and addresses
   std::uint32_t mtu_{};  // as the TUN has it
-  std::uint8_t reregistrations_{};
 };
 
 }  // namespace weft::programs::net

@@ -68,26 +68,52 @@ void add(std::vector<NamedCount>& all, const ipoib::ConnectionCounters& of) {
   });
 }
 
+/// Of one port, in the same order for each.
+[[nodiscard]] std::vector<NamedCount> counts_of(const PortStack& port) {
+  std::vector<NamedCount> all;
+  const IpoibStack& stack = port.stack();
+  add(all, stack.interface().counters());
+  add(all, stack.neighbors().counters());
+  add(all, stack.interface().groups().counters());
+  add(all, stack.interface().paths().counters());
+  add(all, stack.interface().connections().counters());
+  all.insert(all.end(), {
+                            {"qp_refused", port.ud().counters().refused},
+                            {"qp_failed",  port.ud().counters().failed }
+  });
+  if (const ConnectedPort* const connected = port.connected()) {
+    all.insert(all.end(), {
+                              {"connected_dropped", connected->counters().dropped},
+                              {"connected_failed",  connected->counters().failed }
+    });
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string Service::answer(std::string_view line) const {
   const bool is_json = line.ends_with(" json");
   const std::string_view asked = line.substr(0, line.find(' '));
-  const sa::IpoibInterface& neighbors = stack_.neighbors();
+  const sa::IpoibInterface& neighbors = stack().neighbors();
   if (asked == "addr") {
     const auto& group = neighbors.group();
-    return show_addresses({.name = options_.name,
-                           .is_up = stack_.is_up(),
-                           .mtu = mtu_,
-                           .mode = options_.mode,
-                           .hardware = neighbors.hardware(),
-                           .pkey = stack_.pkey(),
-                           .broadcast = group ? group->mgid : Gid{},
-                           .qkey = stack_.qkey(),
-                           .client_identifier = ipoib::dhcp_client_identifier(
-                               neighbors.hardware().gid.interface_id(), stack_.pkey().value()),
-                           .addresses = options_.addresses},
-                          is_json);
+    InterfaceView view{.name = options_.name,
+                       .is_up = stack().is_up(),
+                       .active_port = active().port_of_host() + 1,
+                       .mtu = mtu_,
+                       .mode = options_.mode,
+                       .hardware = neighbors.hardware(),
+                       .pkey = stack().pkey(),
+                       .broadcast = group ? group->mgid : Gid{},
+                       .qkey = stack().qkey(),
+                       .client_identifier = ipoib::dhcp_client_identifier(
+                           ports_.front()->port_guid(), stack().pkey().value()),
+                       .addresses = options_.addresses};
+    for (const auto& port : ports_) {
+      view.ports.push_back(port->port_of_host() + 1);
+    }
+    return show_addresses(view, is_json);
   }
   if (asked == "neigh") {
     return show_neighbors(neighbors.neighbors().entries(os::now()), is_json);
@@ -95,22 +121,12 @@ std::string Service::answer(std::string_view line) const {
   if (asked != "stats") {
     return "this is asked for addr, neigh or stats, each also as json\n";
   }
-  std::vector<NamedCount> all;
-  add(all, stack_.interface().counters());
-  add(all, neighbors.counters());
-  add(all, stack_.interface().groups().counters());
-  add(all, stack_.interface().paths().counters());
-  add(all, stack_.interface().connections().counters());
-  all.insert(all.end(),
-             {
-                 {"qp_refused", ud_->counters().refused},
-                 {"qp_failed",  ud_->counters().failed }
-  });
-  if (connected_) {
-    all.insert(all.end(), {
-                              {"connected_dropped", connected_->counters().dropped},
-                              {"connected_failed",  connected_->counters().failed }
-    });
+  std::vector<NamedCount> all = counts_of(*ports_.front());
+  for (std::size_t port = 1; port < ports_.size(); ++port) {
+    const std::vector<NamedCount> more = counts_of(*ports_[port]);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i].count += more[i].count;
+    }
   }
   return show_counts(all, is_json);
 }

@@ -42,28 +42,51 @@ constexpr QKey kUsualQKey{0x0B1B};
 
 }  // namespace
 
-Result<std::unique_ptr<UdPort>> UdPort::open(std::optional<PKey> partition) {
+Result<std::unique_ptr<UdPort>> UdPort::open(std::uint32_t port_of_host,
+                                             std::optional<PKey> partition) {
   std::unique_ptr<UdPort> port{new UdPort};
-  if (auto done = port->set_up(partition); !done) {
+  auto done = port->open_device(port_of_host);
+  if (done) {
+    done = port->set_up(partition);
+  }
+  if (!done) {
     return std::unexpected(std::move(done.error()));
   }
   return port;
 }
 
-Result<void> UdPort::set_up(std::optional<PKey> partition) {
+Result<void> UdPort::open_device(std::uint32_t port_of_host) {
   int count = 0;
   ibv_device** const devices = ibv_get_device_list(&count);
   if (devices == nullptr || count == 0) {
     return fail(ErrorCode::NoSuchDevice,
                 "no RDMA device: run it on a host of a fabric, by `weft net up HOST`");
   }
-  context_ = ibv_open_device(devices[0]);
-  ibv_free_device_list(devices);
-  if (context_ == nullptr) {
-    return refused("ibv_open_device", errno);
+  std::uint32_t before = 0;  // ports of the devices before
+  for (int i = 0; i < count && context_ == nullptr; ++i) {
+    ibv_context* const opened = ibv_open_device(devices[i]);
+    ibv_device_attr known{};
+    if (opened == nullptr || ibv_query_device(opened, &known) != 0) {
+      ibv_free_device_list(devices);
+      return refused("ibv_open_device", errno);
+    }
+    if (port_of_host < before + known.phys_port_cnt) {
+      context_ = opened;
+      port_ = static_cast<std::uint8_t>(port_of_host - before + 1);
+      break;
+    }
+    before += known.phys_port_cnt;
+    ibv_close_device(opened);
   }
+  ibv_free_device_list(devices);
+  return context_ != nullptr ? Result<void>{}
+                             : fail(ErrorCode::NoSuchDevice, "the host has no port {}: it has {}",
+                                    port_of_host + 1, before);
+}
+
+Result<void> UdPort::set_up(std::optional<PKey> partition) {
   if (partition) {
-    const auto index = find_pkey(*context_, kPort, *partition);
+    const auto index = find_pkey(*context_, port_, *partition);
     if (!index) {
       return std::unexpected(index.error());
     }
@@ -101,7 +124,7 @@ Result<void> UdPort::bring_up_qp() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.pkey_index = pkey_index_;
-  attributes.port_num = kPort;
+  attributes.port_num = port_;
   attributes.qkey = qkey_.value();
   if (const int error = ibv_modify_qp(
           qp_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)) {
@@ -168,7 +191,7 @@ bool UdPort::post_receive(std::uint32_t slot) {
 }
 
 Result<sa::LocalPort> UdPort::attributes() {
-  auto port = port_attributes(*context_, kPort, pkey_index_);
+  auto port = port_attributes(*context_, port_, pkey_index_);
   if (port) {
     lid_ = port->lid;
     pkeys_ = port->pkeys;
@@ -177,7 +200,7 @@ Result<sa::LocalPort> UdPort::attributes() {
 }
 
 std::optional<PKey> UdPort::first_pkey() const {
-  const auto port = port_attributes(*context_, kPort);
+  const auto port = port_attributes(*context_, port_);
   return port && !port->pkeys.empty() ? std::optional{port->pkeys.front()} : std::nullopt;
 }
 
@@ -240,7 +263,7 @@ ibv_ah* UdPort::address_handle(const mad::MadAddress& to) {
   attributes.dlid = static_cast<std::uint16_t>(to.lid.value());
   attributes.sl = to.sl.value();
   attributes.src_path_bits = to.path_bits;
-  attributes.port_num = kPort;
+  attributes.port_num = port_;
   if (to.global) {
     attributes.is_global = 1;
     attributes.grh.dgid = raw(global.dgid);

@@ -26,16 +26,17 @@ namespace weft::programs::net {
 
 class UdPort {
  public:
-  /// Port 1 of the host's first device, in that partition or in the first that it has.
-  /// NoSuchDevice: the program is on no host of a fabric. NotFound: the port is no member.
+  /// A port of the host, counted from 0 over all its devices, in that partition or in the first
+  /// that it has. NoSuchDevice: the program is on no host of a fabric, or the host has no such
+  /// port. NotFound: the port is no member.
   [[nodiscard]] static Result<std::unique_ptr<UdPort>> open(
-      std::optional<PKey> partition = std::nullopt);
+      std::uint32_t port_of_host = 0, std::optional<PKey> partition = std::nullopt);
   ~UdPort();
   UdPort(const UdPort&) = delete;
   UdPort& operator=(const UdPort&) = delete;
 
   [[nodiscard]] std::string device() const { return ibv_get_device_name(context_->device); }
-  [[nodiscard]] std::uint8_t port() const { return kPort; }
+  [[nodiscard]] std::uint8_t port() const { return port_; }
   [[nodiscard]] Qpn qpn() const { return Qpn{qp_->qp_num}; }
   /// Readable when handle_completions() and take_event() have something to do.
   [[nodiscard]] int completions_fd() const { return channel_->fd; }
@@ -69,11 +70,11 @@ class UdPort {
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
-  static constexpr std::uint8_t kPort = 1;
   using AddressKey = std::tuple<std::uint32_t, std::uint8_t, std::uint8_t, Gid, std::uint32_t,
                                 std::uint8_t, std::uint8_t>;
 
   UdPort() = default;
+  [[nodiscard]] Result<void> open_device(std::uint32_t port_of_host);
   [[nodiscard]] Result<void> set_up(std::optional<PKey> partition);
   [[nodiscard]] Result<void> bring_up_qp();
   [[nodiscard]] bool post_receive(std::uint32_t slot);
@@ -82,6 +83,7 @@ class UdPort {
   [[nodiscard]] std::byte* slot_at(std::uint32_t slot);
 
   ibv_context* context_{};
+  std::uint8_t port_{1};
   ibv_pd* pd_{};
   ibv_comp_channel* channel_{};
   ibv_cq* cq_{};

@@ -29,7 +29,7 @@ void learn(std::map<Lid, Qpn>& peers, Lid lid, Qpn qp, std::size_t most) {
 /// A QP of management's partition, in which every port is (IBTA vol 1 §10.9.1.1) unless somebody
 /// has set its table so that it is not; then of the first.
 [[nodiscard]] Result<std::unique_ptr<net::UdPort>> open_management() {
-  auto opened = net::UdPort::open(kDefaultPKey);
+  auto opened = net::UdPort::open(0, kDefaultPKey);
   return !opened && opened.error().code == ErrorCode::NotFound ? net::UdPort::open()
                                                                : std::move(opened);
 }

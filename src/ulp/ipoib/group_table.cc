@@ -84,7 +84,23 @@ void GroupTable::link_down() {
   }
 }
 
+void GroupTable::listen_as(const GroupTable& other, Instant now) {
+  for (const IpAddress& group : std::set{listened_}) {
+    if (!other.listened_.contains(group)) {
+      static_cast<void>(set_listening(group, false, now));
+    }
+  }
+  for (const IpAddress& group : other.listened_) {
+    static_cast<void>(set_listening(group, true, now));
+  }
+}
+
 bool GroupTable::set_listening(const IpAddress& address, bool is_member, Instant now) {
+  if (!is_member) {
+    listened_.erase(address);
+  } else if (listened_.size() < limits_.groups) {
+    listened_.insert(address);
+  }
   if (!broadcast_) {
     if (early_.size() >= limits_.groups && !early_.contains(address)) {
       return false;

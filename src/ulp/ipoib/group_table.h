@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -111,6 +112,8 @@ class GroupTable {
 
   /// The host listens to the group, or does no longer. Returns false if there are too many.
   bool set_listening(const IpAddress& group, bool is_member, Instant now);
+  /// The same groups as another interface of the host, and no others.
+  void listen_as(const GroupTable& other, Instant now);
   /// Sends to the group when it is joined, which begins now if need be.
   void send(const IpAddress& group, Packet packet, Instant now);
 
@@ -157,6 +160,7 @@ class GroupTable {
   std::optional<wire::McMemberRecord> broadcast_;
   bool is_up_{};
   std::map<Gid, Group> groups_;
+  std::set<IpAddress> listened_;     // by the host
   std::map<IpAddress, bool> early_;  // listened to before the partition's scope was known
   std::deque<GroupAction> actions_;
   GroupCounters counters_;
