@@ -701,6 +701,18 @@ class AsThisUser(Functions, unittest.TestCase):
             os.killpg(manager.pid, signal.SIGKILL)
             manager.wait(SECONDS)
 
+    def test_opensm_gives_a_function_another_guid(self):
+        self.weft("up", "star", "2", "--no-sm")
+        self.begin("h2", "env", f"OSM_TMP_DIR={self.folder}", f"OSM_CACHE_DIR={self.folder}", "opensm", "-f", f"{self.folder}/osm.log")
+        self.wait_for_state("h1", "h2")
+        self.write_device(2, "sriov_numvfs")
+        self.wait_for_state("h1v1", "h1v2")
+        for guid, gid in ((PORT_GUID, "fe80::11:2233:4455:6601"), ("00:11:22:33:44:55:66:02", "fe80::11:2233:4455:6602")):
+            self.write_device(guid, "sriov/0/port")
+            self.assertTrue(namespaces.eventually(lambda gid=gid: self.ports()["h1v1"]["gid"] == gid and self.ports()["h1v1"]["state"].lower() == "active"), self.ports())
+            self.assertIn(gid.replace("fe80::", "").rpartition(":")[2], self.run_on("h2", "saquery", "GIR"))
+        self.rping("h1v1", "h2", {"h1v1": "127.77.0.3"})
+
     def migrates_within_seconds(self):
         """v1 moves from h1 to h3, where another has its number, and back: h2, which knew the path to it, reaches it there, and it h2; groups find it, too."""
         self.weft("vf", "add", "h1", "v1")
