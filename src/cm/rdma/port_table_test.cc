@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "cm/parameters.h"
+
 namespace weft::cm {
 namespace {
 
