@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Archives of inputs: the same to the octet whoever makes them, and nothing is lost on the way."""
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -43,6 +44,11 @@ class Archives(unittest.TestCase):
                 self.assertIsNone(file.testzip())
                 corpora.write(self.folder / "again.zip", corpora.read(archive))
                 self.assertEqual((self.folder / "again.zip").read_bytes(), archive.read_bytes())
+
+    def test_of_this_tree_belong_to_the_fuzzers_that_scripts_fuzz_runs(self):
+        archives = {archive.name.removeprefix("weft_").removesuffix("_fuzz.zip") for archive in (ROOT / "tests" / "corpora").glob("weft_*.zip")}
+        listed = subprocess.run([sys.executable, "-B", ROOT / "scripts" / "fuzz", "--list"], capture_output=True, text=True, check=True).stdout.split()
+        self.assertEqual(archives, set(listed))
 
 
 if __name__ == "__main__":

@@ -152,7 +152,10 @@ class Game {
       return;
     }
     mad::MadBytes mad = last_sent_->bytes;
-    mad[3] |= std::byte{wire::kMethodResponseBit};
+    // SA answers a Set by GetResp (IBTA vol 1 §13.4.5).
+    const bool is_set = mad[3] == static_cast<std::byte>(wire::MadMethod::Set);
+    mad[3] = is_set ? static_cast<std::byte>(wire::MadMethod::GetResp)
+                    : mad[3] | std::byte{wire::kMethodResponseBit};
     for (unsigned changes = script_.next() % 4; changes != 0; --changes) {
       mad[script_.next()] = static_cast<std::byte>(script_.next());
     }
