@@ -264,9 +264,6 @@ void add_namespaces(std::vector<Message>& messages) {
   messages.emplace_back(CarryAddresses{
       kVersion, "h1", 1, 0xFFFF, {"10.77.0.1/16", "fe80::202:c903:1:203/64"}
   });
-  messages.emplace_back(PublishPaths{kVersion, "h1"});
-  messages.emplace_back(AskPublishedPaths{kVersion, "h2"});
-  messages.emplace_back(PublishedPaths{});
   messages.emplace_back(AskNeighbor{"10.77.0.2", 2'000});
   messages.emplace_back(TellNeighbor{
       "10.77.0.2", Gid{0xFE80'0000'0000'0000, Guid{2}}
@@ -274,6 +271,9 @@ void add_namespaces(std::vector<Message>& messages) {
   messages.emplace_back(HoldGroups{
       {Gid{0xFF12'401B'FFFF'0000, Guid{0x0F010203}}, Gid{0xFF12'601B'FFFF'0000, Guid{0xFB}}}
   });
+  messages.emplace_back(PublishPaths{kVersion, "h1"});
+  messages.emplace_back(AskPublishedPaths{kVersion, "h2"});
+  messages.emplace_back(PublishedPaths{});
 }
 
 std::vector<Message> one_of_each() {
