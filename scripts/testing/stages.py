@@ -13,7 +13,7 @@ HOSTILE = ("run", "cm")
 # in words what one call of one thread was told: half of the time, and no thread that other tests lack.
 TSAN_ROOMS = ("ring", "os", "station", "host", "daemon", "verbs")
 TSAN_TESTS = (*TSAN_ROOMS, "core")  # of the core the tests with threads (tests/core), whose program alone is built
-NOT_UNDER_TSAN = "Interleaving[.]|Explorer[.]|WhileItGrows|VerbsImport[.]|ShowsTheLastByteOfAWriteLast|[.]replay$|Namespace|ProcessEnder|/Explain"
+NOT_UNDER_TSAN = "Interleaving[.]|Explorer[.]|WhileItGrows|VerbsImport[.]|ShowsTheLastByteOfAWriteLast|[.]replay$|Namespace|FunctionFileSystemTest[.]|ProcessEnder|/Explain"
 
 ASAN = (("ASAN_OPTIONS", "detect_leaks=1"), ("UBSAN_OPTIONS", "print_stacktrace=1"))
 LONG_CHURN = (("WEFT_CHURN_SECONDS", "60"),)  # tests/core/churn_test.cc, and rounds of completion_threads_test.cc
