@@ -1,14 +1,18 @@
-// EXTENDED COPY (LID1) and what tells of it (SPC-4 §5.17, §6.4, §6.24). Both copy targets are the
-// unit that the command was sent to.
+// EXTENDED COPY (LID1) and what tells of it (SPC-4 §5.17, §6.4, §6.24). Copy targets are the unit
+// that the command was sent to, and others of its target.
 
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "scsi/command_table.h"
+#include "scsi/copy_targets.h"
+#include "scsi/logical_unit.h"
 #include "scsi/third_party_copy.h"
 
 namespace weft::scsi {
@@ -61,42 +65,44 @@ Outcome<CopyList> parse_list(ByteSpan list) {
   return parsed;
 }
 
-// SPC-4 §6.4.4.2: whether a copy target is this unit. Designators are those of INQUIRY's page 83h.
-Outcome<void> check_target(const UnitState& unit, ByteSpan target) {
-  constexpr std::uint8_t kBinary = 1;
-  constexpr std::uint8_t kNaa = 3;
-  constexpr std::uint8_t kText = 2;
-  constexpr std::uint8_t kT10 = 1;
+/// What a target descriptor names.
+struct Reached {
+  std::shared_ptr<LogicalUnit> unit;  // null: this one alone is known
+  bool is_own{};
+  BlockGeometry geometry{};
+};
+
+// SPC-4 §6.4.4.2. Designators are those of INQUIRY's page 83h.
+Outcome<Reached> reach(const UnitState& unit, ByteSpan target) {
+  constexpr std::size_t kRoom = 20;
   if ((load8(target, 1) & 0x1F) != 0) {
     return copy_aborted(SenseCode::IncorrectCopyTargetDeviceType);
   }
-  const std::uint8_t code_set = load8(target, 4) & 0x0F;
-  const std::uint8_t association = load8(target, 5) >> 4 & 3u;
-  const std::uint8_t kind = load8(target, 5) & 0x0F;
   const std::size_t length = load8(target, 7);
-  const ByteSpan designator = target.subspan(8, std::min<std::size_t>(length, 20));
-  ParameterData own;
-  if (code_set == kBinary && kind == kNaa) {
-    own.add(8, unit.options.naa);
-  } else if (code_set == kText && kind == kT10) {
-    own.add_text(unit.options.vendor, 8).add_text(unit.options.product, 16);
-    own.add_text(unit.options.serial, unit.options.serial.size());
+  const CopyDesignator designator{
+      .code_set = static_cast<std::uint8_t>(load8(target, 4) & 0x0F),
+      .association = static_cast<std::uint8_t>(load8(target, 5) >> 4 & 3u),
+      .kind = static_cast<std::uint8_t>(load8(target, 5) & 0x0F),
+      .octets = target.subspan(8, std::min(length, kRoom))};
+  Reached reached;
+  reached.is_own = length <= kRoom && designator.names(unit.options);
+  if (unit.directory != nullptr && length <= kRoom) {
+    reached.unit = unit.directory->find(designator);
   }
-  const bool same = association == 0 && length != 0 && length == own.size() &&
-                    std::ranges::equal(designator, own.octets().first(designator.size()));
-  if (!same || length > 20) {
+  if (!reached.is_own && reached.unit == nullptr) {
     return copy_aborted(SenseCode::CopyTargetDeviceNotReachable);
   }
-  if (load_number(target, 29, 3) != unit.device->geometry().block_bytes) {
+  reached.geometry = reached.is_own ? unit.device->geometry() : reached.unit->geometry();
+  if (load_number(target, 29, 3) != reached.geometry.block_bytes) {
     return invalid_field_in_parameters(kListHeaderBytes + 29);  // DISK BLOCK LENGTH
   }
-  return {};
+  return reached;
 }
 
-Outcome<std::size_t> check_targets(const UnitState& unit, ByteSpan targets) {
-  std::size_t count = 0;
-  for (std::size_t at = 0; at < targets.size(); at += kTargetBytes, ++count) {
-    if (count == kMaxCopyTargets) {
+Outcome<std::vector<Reached>> reach_targets(const UnitState& unit, ByteSpan targets) {
+  std::vector<Reached> all;
+  for (std::size_t at = 0; at < targets.size(); at += kTargetBytes) {
+    if (all.size() == kMaxCopyTargets) {
       return illegal_request(SenseCode::TooManyTargetDescriptors);
     }
     if (load8(targets, at) != kIdentification) {
@@ -105,18 +111,28 @@ Outcome<std::size_t> check_targets(const UnitState& unit, ByteSpan targets) {
     if (targets.size() - at < kTargetBytes) {
       return invalid_field_in_parameters(2);
     }
-    if (const auto outcome = check_target(unit, targets.subspan(at, kTargetBytes)); !outcome) {
-      return std::unexpected(outcome.error());
+    auto reached = reach(unit, targets.subspan(at, kTargetBytes));
+    if (!reached) {
+      return std::unexpected(reached.error());
     }
+    // Between blocks of two sizes nothing is copied.
+    if (!all.empty() && all.front().geometry.block_bytes != reached->geometry.block_bytes) {
+      return invalid_field_in_parameters(kListHeaderBytes + at + 29);
+    }
+    all.push_back(*std::move(reached));
   }
-  return count;
+  return all;
+}
+
+bool is_within(std::uint64_t first, std::uint64_t blocks, const Reached& target) {
+  const std::uint64_t all = target.geometry.blocks;
+  return first <= all && blocks <= all - first;
 }
 
 // Copies of no blocks are left out.
-Outcome<std::vector<CopySegment>> parse_segments(const UnitState& unit, const CopyList& list,
-                                                 std::size_t targets) {
+Outcome<std::vector<CopySegment>> parse_segments(const CopyList& list,
+                                                 std::span<const Reached> targets) {
   std::vector<CopySegment> segments;
-  const std::uint64_t blocks = unit.device->geometry().blocks;
   std::size_t count = 0;
   bool unreachable = false;
   bool beyond = false;
@@ -135,11 +151,15 @@ Outcome<std::vector<CopySegment>> parse_segments(const UnitState& unit, const Co
     const ByteSpan octets = list.segments.subspan(at, kSegmentBytes);
     const CopySegment segment{.source = load64(octets, 12),
                               .destination = load64(octets, 20),
-                              .blocks = load16(octets, 10)};
-    unreachable = unreachable || load16(octets, 4) >= targets || load16(octets, 6) >= targets;
-    for (const std::uint64_t first : {segment.source, segment.destination}) {
-      beyond = beyond || first > blocks || segment.blocks > blocks - first;
+                              .blocks = load16(octets, 10),
+                              .source_target = load16(octets, 4),
+                              .destination_target = load16(octets, 6)};
+    if (std::max(segment.source_target, segment.destination_target) >= targets.size()) {
+      unreachable = true;
+      continue;
     }
+    beyond = beyond || !is_within(segment.source, segment.blocks, targets[segment.source_target]) ||
+             !is_within(segment.destination, segment.blocks, targets[segment.destination_target]);
     if (segment.blocks != 0) {
       segments.push_back(segment);
     }
@@ -153,18 +173,55 @@ Outcome<std::vector<CopySegment>> parse_segments(const UnitState& unit, const Co
   return segments;
 }
 
-MediaCommand copy_of(const UnitState& unit, std::vector<CopySegment> segments) {
+MediaCommand copy_within(const UnitState& unit, std::vector<CopySegment> segments) {
   MediaCommand media{.kind = MediaKind::Copy};
   const BlockGeometry geometry = unit.device->geometry();
-  for (const CopySegment& segment : segments) {
-    media.blocks += segment.blocks;
-  }
   media.check = {.type = unit.options.protection,
                  .block_bytes = geometry.block_bytes,
                  .reference_tag = unit.options.protection == ProtectionType::Type1};
   media.check_medium = true;
   media.force_unit_access = geometry.has_write_cache && !unit.pages.values().write_cache;
   media.segments = std::move(segments);
+  return media;
+}
+
+MediaCommand copy_between(const UnitState& unit, const NexusName& initiator,
+                          std::span<const Reached> targets, std::vector<CopySegment> segments) {
+  MediaCommand media{.kind = MediaKind::Copy};
+  media.check.block_bytes = targets[segments.front().source_target].geometry.block_bytes;
+  for (const Reached& target : targets) {
+    media.copy_targets.push_back(
+        std::make_shared<CopyTarget>(target.unit, unit.directory->next_nexus(), initiator));
+  }
+  media.segments = std::move(segments);
+  return media;
+}
+
+// Within a unit its blocks are locked while all is copied, and tuples go along.
+Outcome<MediaCommand> copy_of(const CommandContext& context, std::span<const Reached> targets,
+                              std::vector<CopySegment> segments) {
+  const auto is_own = [&](std::size_t target) { return targets[target].is_own; };
+  bool writes_own = false;
+  bool stays = true;
+  std::uint64_t blocks = 0;
+  for (const CopySegment& segment : segments) {
+    const bool ends_here = is_own(segment.destination_target);
+    writes_own = writes_own || ends_here;
+    stays = stays && ends_here && is_own(segment.source_target);
+    blocks += segment.blocks;
+  }
+  if (writes_own && context.unit.is_write_protected()) {
+    return check_condition({.key = SenseKey::DataProtect, .code = SenseCode::WriteProtected});
+  }
+  const bool is_gone =
+      std::ranges::any_of(targets, [](const Reached& target) { return target.unit == nullptr; });
+  if (!stays && is_gone) {  // this unit is being removed
+    return copy_aborted(SenseCode::CopyTargetDeviceNotReachable);
+  }
+  MediaCommand media =
+      stays ? copy_within(context.unit, std::move(segments))
+            : copy_between(context.unit, context.nexus, targets, std::move(segments));
+  media.blocks = blocks;
   return media;
 }
 
@@ -231,18 +288,19 @@ Outcome<void> extended_copy(CommandContext& context) {
       former->second.status == CopyResult::Status::InProgress) {
     return illegal_request(SenseCode::OperationInProgress);
   }
-  const auto targets = check_targets(context.unit, list->targets);
+  const auto targets = reach_targets(context.unit, list->targets);
   if (!targets) {
     return std::unexpected(targets.error());
   }
-  auto segments = parse_segments(context.unit, *list, *targets);
+  auto segments = parse_segments(*list, *targets);
   if (!segments) {
     return std::unexpected(segments.error());
   }
-  if (context.unit.is_write_protected()) {
-    return check_condition({.key = SenseKey::DataProtect, .code = SenseCode::WriteProtected});
-  }
   const bool copies_any = !segments->empty();
+  auto media = copy_of(context, *targets, *std::move(segments));
+  if (!media) {
+    return std::unexpected(media.error());
+  }
   if (list->usage == 0) {
     copies.insert_or_assign(
         list->identifier,
@@ -254,7 +312,7 @@ Outcome<void> extended_copy(CommandContext& context) {
     copies.erase(list->identifier);  // its last result goes (SPC-4 §5.17.3.3)
   }
   if (copies_any) {
-    context.media = copy_of(context.unit, *std::move(segments));
+    context.media = *std::move(media);
   }
   return {};
 }

@@ -58,10 +58,11 @@ Bytes target(std::uint64_t naa = UnitOptions{}.naa) {
 }
 
 Bytes segment(std::uint64_t source, std::uint64_t destination, std::uint16_t blocks,
-              std::uint16_t to = 0) {
+              std::uint16_t to = 0, std::uint16_t from = 0) {
   Bytes out(28);
   store_number(out, 0, 1, 0x02);
   store_number(out, 2, 2, 24);
+  store_number(out, 4, 2, from);
   store_number(out, 6, 2, to);
   store_number(out, 10, 2, blocks);
   store_number(out, 12, 8, source);
@@ -195,6 +196,188 @@ TEST(ExtendedCopy, AnErrorOfTheDeviceAbortsTheCopyAndIsTold) {
   const Answer told = status_of(bench, nexus, 1);
   ASSERT_TRUE(told.good());
   EXPECT_EQ(load8(told.data, 4), 0x02);  // with errors
+}
+
+constexpr std::uint64_t kOtherNaa = 0x3000'0000'0000'0001;
+
+/// A second unit of the same target, with LUN 1.
+struct OtherUnit {
+  explicit OtherUnit(Bench& bench, const Bench::Options& options = {})
+      : ram(*RamDevice::create({.bytes = options.blocks * options.block_bytes,
+                                .block_bytes = options.block_bytes,
+                                .keeps_protection = options.keeps_protection})),
+        device(*ram, Bench::geometry(options)) {
+    UnitOptions unit = options.unit;
+    unit.lun = Lun{1};
+    unit.serial = "SN02";
+    unit.naa = kOtherNaa;
+    EXPECT_TRUE(bench.target.add_unit(unit, device).has_value());
+  }
+  std::unique_ptr<RamDevice> ram;
+  testing::HeldDevice device;
+};
+
+/// LUNs as they are addressed.
+constexpr std::uint64_t kOther = std::uint64_t{1} << 48;
+
+Answer on(Bench& bench, std::uint64_t lun, NexusId nexus, const Bytes& cdb, const Bytes& data = {},
+          std::size_t room = 0) {
+  bench.lun = lun;
+  const Answer answer = bench.run(nexus, cdb, data, room);
+  bench.lun = 0;
+  return answer;
+}
+
+/// Of both units the power-on attention is taken.
+NexusId open_both(Bench& bench, unsigned name) {
+  const NexusId nexus = bench.open(name);
+  for (int turn = 0; turn < 2; ++turn) {
+    on(bench, 0, nexus, bytes({0, 0, 0, 0, 0, 0}));
+    on(bench, kOther, nexus, bytes({0, 0, 0, 0, 0, 0}));
+  }
+  return nexus;
+}
+
+TEST(ExtendedCopy, ReachesOtherUnitsOfTheTarget) {
+  Bench bench;
+  OtherUnit other{bench, {.unit = {.max_transfer_bytes = 4096}}};
+  const NexusId nexus = open_both(bench, 1);
+  const Bytes data = pattern(600 * 512, 5);
+  const Bytes more = pattern(3 * 512, 9);
+  ASSERT_TRUE(bench.run(nexus, cdb10(0x2A, 0, 600), data).good());
+  ASSERT_TRUE(on(bench, kOther, nexus, cdb10(0x2A, 1500, 3), more).good());
+  const List list{
+      .targets = {target(), target(kOtherNaa)},
+      .segments = {segment(0, 100, 600, 1), segment(1500, 900, 3, 0, 1), segment(1500, 4, 3, 1, 1),
+                  segment(0, 700, 1)}
+  };
+  ASSERT_TRUE(copy(bench, nexus, list).good());
+  Bytes copied;
+  for (std::uint64_t block = 100; block < 700; block += 8) {  // as much as its limit allows
+    const Bytes part = on(bench, kOther, nexus, cdb10(0x28, block, 8), {}, 4096).data;
+    copied.insert(copied.end(), part.begin(), part.end());
+  }
+  EXPECT_EQ(copied, data);
+  EXPECT_EQ(blocks(bench, nexus, 900, 3), more);
+  EXPECT_EQ(on(bench, kOther, nexus, cdb10(0x28, 4, 3), {}, 1536).data, more);
+  EXPECT_EQ(blocks(bench, nexus, 700, 1), Bytes(data.begin(), data.begin() + 512));
+  EXPECT_EQ(load32(status_of(bench, nexus, 1).data, 8), (600 + 3 + 3 + 1) * 512 / 1024u);
+}
+
+TEST(ExtendedCopy, EachUnitKeepsTuplesOfItsOwn) {
+  Bench bench({
+      .unit = {.serial = "SN01", .protection = ProtectionType::Type1},
+        .keeps_protection = true
+  });
+  OtherUnit other{bench};
+  const NexusId nexus = open_both(bench, 1);
+  const Bytes data = pattern(4 * 512, 5);
+  ASSERT_TRUE(bench.run(nexus, cdb10(0x2A, 9, 4), data).good());
+  const List list{
+      .targets = {target(), target(kOtherNaa)},
+      .segments = {segment(9, 50, 4, 1), segment(50, 300, 4, 0, 1)}
+  };
+  ASSERT_TRUE(copy(bench, nexus, list).good());
+  EXPECT_EQ(blocks(bench, nexus, 300, 4), data);  // and its tuples are right
+}
+
+TEST(ExtendedCopy, IsToOtherUnitsAsItsInitiatorIs) {
+  Bench bench;
+  OtherUnit other{bench};
+  const NexusId nexus = open_both(bench, 1);
+  const NexusId second = open_both(bench, 2);
+  const List there{
+      .targets = {target(), target(kOtherNaa)},
+        .segments = {segment(0, 100, 4, 1)}
+  };
+  const Bytes reserve = bytes({0x16, 0, 0, 0, 0, 0});
+  ASSERT_TRUE(on(bench, kOther, second, reserve).good());
+  EXPECT_EQ(copy(bench, nexus, there).sense(), aborted(SenseCode::ThirdPartyDeviceFailure));
+  EXPECT_TRUE(copy(bench, second, there).good());
+  EXPECT_EQ(on(bench, kOther, nexus, cdb10(0x2A, 0, 1), pattern(512, 1)).status(),
+            Status::ReservationConflict)
+      << "a copy takes no reservation away";
+}
+
+TEST(ExtendedCopy, RefusesBlocksOfAnotherSizeAndUnitsThatAreGone) {
+  Bench bench;
+  OtherUnit other{
+      bench, {.blocks = 256, .block_bytes = 4096}
+  };
+  const NexusId nexus = open_both(bench, 1);
+  Bytes large = target(kOtherNaa);
+  store_number(large, 29, 3, 4096);
+  EXPECT_EQ(copy(bench, nexus,
+                 {
+                     .targets = {target(), large},
+                       .segments = {segment(0, 1, 1)}
+  })
+                .sense(),
+            illegal(SenseCode::InvalidFieldInParameterList));
+  ASSERT_TRUE(bench.target.remove_unit(Lun{1}, [] {}).has_value());
+  bench.run(nexus, bytes({0, 0, 0, 0, 0, 0}));  // LUNs have changed
+  EXPECT_EQ(copy(bench, nexus,
+                 {
+                     .targets = {target(), large},
+                       .segments = {segment(0, 1, 1)}
+  })
+                .sense(),
+            aborted(SenseCode::CopyTargetDeviceNotReachable));
+}
+
+TEST(ExtendedCopy, BothWaysAtOnceDoNotWaitForEachOther) {
+  Bench bench;
+  OtherUnit other{bench};
+  const NexusId nexus = open_both(bench, 1);
+  bench.device.holds = other.device.holds = true;
+  const List list{
+      .targets = {target(), target(kOtherNaa)},
+      .segments = {segment(0, 0, 600, 1), segment(0, 0, 600, 0, 1)}
+  };
+  List mirrored = list;
+  std::swap(mirrored.segments.front(), mirrored.segments.back());
+  mirrored.identifier = 2;
+  const Exchange& first =
+      bench.start(nexus, copy_cdb(list.octets().size()), list.octets(), 0, TaskAttribute::Ordered);
+  bench.lun = kOther;
+  const Exchange& second = bench.start(nexus, copy_cdb(list.octets().size()), mirrored.octets(), 0,
+                                       TaskAttribute::Ordered);
+  while (bench.device.release() || other.device.release()) {
+  }
+  EXPECT_TRUE(first.answer.good());
+  EXPECT_TRUE(second.answer.good());
+}
+
+TEST(ExtendedCopy, EndsWithAUnitThatGoesAndWithItsOwnAbort) {
+  for (const bool goes : {true, false}) {
+    Bench bench;
+    OtherUnit other{bench};
+    const NexusId nexus = open_both(bench, 1);
+    other.device.holds = true;
+    const List list{
+        .targets = {target(), target(kOtherNaa)},
+          .segments = {segment(0, 0, 1200, 1)}
+    };
+    const Exchange& under_way = bench.start(nexus, copy_cdb(list.octets().size()), list.octets(), 0,
+                                            TaskAttribute::Simple, 77);
+    EXPECT_FALSE(under_way.answer.ended);
+    bool is_gone = false;
+    if (goes) {
+      ASSERT_TRUE(bench.target.remove_unit(Lun{1}, [&] { is_gone = true; }).has_value());
+    } else {
+      const auto response = bench.manage(nexus, TaskManagement::AbortTask, 77);
+      EXPECT_FALSE(response->has_value()) << "the device has a buffer of it";
+    }
+    while (other.device.release()) {
+    }
+    EXPECT_TRUE(under_way.answer.ended);
+    EXPECT_EQ(is_gone, goes);
+    EXPECT_EQ(under_way.answer.completion.has_status, goes);
+    if (goes) {
+      EXPECT_EQ(under_way.answer.sense(), aborted(SenseCode::ThirdPartyDeviceFailure));
+    }
+    EXPECT_EQ(bench.unit->tasks(), 0U);
+  }
 }
 
 TEST(ReceiveCopyResults, TellsOnceHowACopyWent) {  // SPC-4 §6.24.2

@@ -24,8 +24,10 @@ bool has_naca(ByteSpan cdb) {
 
 }  // namespace
 
-LogicalUnit::LogicalUnit(const UnitOptions& options, BlockDevice& device, LockPolicy locks)
+LogicalUnit::LogicalUnit(const UnitOptions& options, BlockDevice& device, LockPolicy locks,
+                         std::shared_ptr<UnitDirectory> directory)
     : lock_(locks) {
+  state_.directory = std::move(directory);
   state_.options = options;
   state_.device = &device;
   ModeValues modes = options.modes;
@@ -129,6 +131,9 @@ Outcome<void> LogicalUnit::admit(const Command& command, const UnitNexus& nexus)
   } else if (command.attribute == TaskAttribute::Aca) {
     return illegal_request(SenseCode::InvalidMessage);
   }
+  if (nexus.is_copy_managers) {
+    return {};  // one at a time of a command that was admitted
+  }
   if (nexus.tasks >= state_.options.max_tasks_of_nexus) {
     return end_with(Status::TaskSetFull);
   }
@@ -226,7 +231,8 @@ Outcome<void> LogicalUnit::prepare(Task& task, CommandContext& context) {
   const ByteSpan cdb = task.command->cdb;
   const std::uint8_t opcode = cdb.empty() ? 0xFF : load8(cdb, 0);
   const bool reports_none = opcode == 0x12 || opcode == 0xA0 || opcode == 0x03;
-  if (!reports_none) {  // SAM-5 §5.14.1: not INQUIRY, REPORT LUNS, REQUEST SENSE
+  if (!reports_none &&
+      !nexus.is_copy_managers) {  // SAM-5 §5.14.1: not INQUIRY, REPORT LUNS, REQUEST SENSE
     if (const auto code = nexus.attentions.take()) {
       return check_condition({.key = SenseKey::UnitAttention, .code = *code});
     }

@@ -40,10 +40,13 @@ using PendingPtr = std::shared_ptr<Pending>;
 class LogicalUnit final : public std::enable_shared_from_this<LogicalUnit> {
  public:
   /// The device must outlive the unit and all of its commands.
-  LogicalUnit(const UnitOptions& options, BlockDevice& device, LockPolicy locks);
+  LogicalUnit(const UnitOptions& options, BlockDevice& device, LockPolicy locks,
+              std::shared_ptr<UnitDirectory> directory = nullptr);
   ~LogicalUnit();
 
   void attach(NexusId id, const NexusName& name);
+  /// As that, for a CopyTarget.
+  void attach_copy_manager(NexusId id, const NexusName& name);
   /// Aborts the nexus's commands and forgets it, with its RESERVE; its registrations stay.
   void detach(NexusId id, const PendingPtr& pending);
   void add_port(const PortOptions& port);
@@ -60,6 +63,7 @@ class LogicalUnit final : public std::enable_shared_from_this<LogicalUnit> {
   /// As of the target.
   [[nodiscard]] std::optional<BlockProtection> protection_of(ByteSpan cdb) const;
   [[nodiscard]] SenseData::Format sense_format() const;
+  [[nodiscard]] BlockGeometry geometry() const { return state_.device->geometry(); }
 
   void submit(Command& command);
   /// The response; `pending` also waits for what was aborted.

@@ -15,6 +15,13 @@ void LogicalUnit::attach(NexusId id, const NexusName& name) {
   nexus.attentions.establish(SenseCode::PowerOnOccurred);
 }
 
+void LogicalUnit::attach_copy_manager(NexusId id, const NexusName& name) {
+  const std::scoped_lock hold(lock_);
+  UnitNexus& nexus = state_.nexuses[id];
+  nexus.name = name;
+  nexus.is_copy_managers = true;
+}
+
 void LogicalUnit::detach(NexusId id, const PendingPtr& pending) {
   const std::shared_ptr<LogicalUnit> self = shared_from_this();
   Work work;
@@ -29,7 +36,9 @@ void LogicalUnit::detach(NexusId id, const PendingPtr& pending) {
     if (aca_ == id) {
       clear_aca(work);
     }
-    state_.reservations.drop_legacy_of(nexus->second.name);
+    if (!nexus->second.is_copy_managers) {  // the initiator, of that name too, stays
+      state_.reservations.drop_legacy_of(nexus->second.name);
+    }
     state_.nexuses.erase(nexus);
   }
   perform(work);

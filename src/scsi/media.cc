@@ -52,7 +52,7 @@ Sense sense_of(const ProtectionError& error, std::uint64_t lba) {
 }
 
 BlockRange MediaCommand::range() const {
-  if (kind == MediaKind::Flush) {
+  if (kind == MediaKind::Flush || !copy_targets.empty()) {  // these have locks of their own
     return {};
   }
   const bool reads = kind == MediaKind::Read || kind == MediaKind::VerifyMedium ||
@@ -124,7 +124,7 @@ MediaRun::Progress MediaRun::advance() {
     }
     awaits_answer_ = true;
     handoff_.store(kIdle, std::memory_order_relaxed);
-    device_.submit(request_);
+    asked_->submit(request_);
     if (handoff_.exchange(kSubmitted, std::memory_order_acq_rel) != kAnswered) {
       return Progress::Waiting;
     }
@@ -190,9 +190,17 @@ CopySegment MediaRun::next_copy() const {
     const std::uint64_t count = std::min<std::uint64_t>(segment.blocks - before, chunk_blocks());
     const std::uint64_t first =
         segment.destination > segment.source ? segment.blocks - before - count : before;
-    return {segment.source + first, segment.destination + first, count};
+    CopySegment next = segment;
+    next.source += first;
+    next.destination += first;
+    next.blocks = count;
+    return next;
   }
   return {};
+}
+
+BlockDevice* MediaRun::copy_target(std::size_t target) const {
+  return command_.copy_targets.empty() ? &device_ : command_.copy_targets[target].get();
 }
 
 bool MediaRun::is_direct() const {
@@ -215,6 +223,7 @@ bool MediaRun::begin(Step step) {
   const std::size_t block = command_.transfer_block_bytes();
   request_ = {.lba = command_.lba + done_, .blocks = chunk_, .client = this};
   request_.force_unit_access = command_.force_unit_access;
+  asked_ = &device_;
   switch (step) {
     case Step::None:
       return false;
@@ -324,6 +333,7 @@ void MediaRun::prepare_read() {
   request_.operation = BlockOperation::Read;
   if (command_.kind == MediaKind::Copy) {
     request_.lba = copy_.source;
+    asked_ = copy_target(copy_.source_target);
   }
   if (command_.kind == MediaKind::Read && is_direct()) {
     request_.read_into = buffers_.data_in.first(bytes);
@@ -342,6 +352,7 @@ void MediaRun::prepare_write() {
   request_.operation = BlockOperation::Write;
   if (command_.kind == MediaKind::Copy) {
     request_.lba = copy_.destination;
+    asked_ = copy_target(copy_.destination_target);
   }
   request_.write_from = source_;
   if (command_.has_tuples_apart) {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -33,11 +34,14 @@ enum class MediaKind : std::uint8_t {
 };
 inline constexpr std::size_t kMediaKinds = 13;
 
-/// Blocks of a unit that go elsewhere on it. May overlap: it ends with what was at the source.
+/// Blocks of a unit that go elsewhere on it, or to another. May overlap: it ends with what was at
+/// the source.
 struct CopySegment {
   std::uint64_t source{};
   std::uint64_t destination{};
   std::uint64_t blocks{};
+  std::size_t source_target{};       ///< of MediaCommand::copy_targets
+  std::size_t destination_target{};  ///< the same
 };
 
 struct MediaCommand {
@@ -53,6 +57,8 @@ struct MediaCommand {
   ProtectionCheck check{};                 ///< type None: the medium has no tuples
   std::vector<BlockRange> extents{};       ///< Unmap: instead of lba and blocks
   std::vector<CopySegment> segments{};     ///< Copy: their sum is `blocks`, `lba` is not used
+  /// Copy that has to do with other units: these in place of the device.
+  std::vector<std::shared_ptr<BlockDevice>> copy_targets{};
 
   /// Blocks that no other command may write, or even read, meanwhile.
   [[nodiscard]] BlockRange range() const;
@@ -124,6 +130,7 @@ class MediaRun final : private BlockClient {
   [[nodiscard]] bool begin_chunk();
   [[nodiscard]] std::size_t chunk_blocks() const;
   [[nodiscard]] CopySegment next_copy() const;
+  [[nodiscard]] BlockDevice* copy_target(std::size_t target) const;
   [[nodiscard]] bool has_tuples() const { return command_.check.type != ProtectionType::None; }
   [[nodiscard]] bool is_direct() const;
   [[nodiscard]] ProtectionCheck check_at(std::uint64_t blocks) const;
@@ -143,6 +150,7 @@ class MediaRun final : private BlockClient {
   void fail_with(const Sense& sense);
 
   BlockDevice& device_;
+  BlockDevice* asked_{};  // of the step under way
   MediaCommand command_;
   Buffers buffers_;
   Owner& owner_;

@@ -48,7 +48,7 @@ Result<std::shared_ptr<LogicalUnit>> Target::add_unit(const UnitOptions& options
   if (units_.size() >= options_.max_units) {
     return fail(ErrorCode::OutOfMemory, "{} units are the limit", options_.max_units);
   }
-  auto unit = std::make_shared<LogicalUnit>(options, device, options_.locks);
+  auto unit = std::make_shared<LogicalUnit>(options, device, options_.locks, directory_);
   for (const PortOptions& port : ports_) {
     unit->add_port(port);
   }
@@ -56,6 +56,7 @@ Result<std::shared_ptr<LogicalUnit>> Target::add_unit(const UnitOptions& options
     unit->attach(id, nexus.name);
   }
   units_.emplace(options.lun, unit);
+  directory_->add(unit, options);
   for (const auto& [lun, other] : units_) {
     other->set_luns(luns_locked(), lun != options.lun);
   }
@@ -72,6 +73,7 @@ Result<void> Target::remove_unit(Lun lun, std::function<void()> done) {
     }
     unit = std::move(found->second);
     units_.erase(found);
+    directory_->remove(lun);
     for (const auto& [other_lun, other] : units_) {
       other->set_luns(luns_locked(), true);
     }

@@ -12,6 +12,7 @@
 #include "base/lock.h"
 #include "base/result.h"
 #include "scsi/command.h"
+#include "scsi/copy_targets.h"
 #include "scsi/logical_unit.h"
 #include "scsi/lun.h"
 
@@ -27,7 +28,10 @@ struct TargetOptions {
 /// must outlive the target's last command.
 class Target {
  public:
-  explicit Target(const TargetOptions& options = {}) : options_(options), lock_(options.locks) {}
+  explicit Target(const TargetOptions& options = {})
+      : options_(options),
+        directory_(std::make_shared<UnitDirectory>(options.locks)),
+        lock_(options.locks) {}
 
   /// Exists if the relative identifier is taken.
   Result<void> add_port(const PortOptions& port);
@@ -69,6 +73,7 @@ class Target {
   void answer_without_unit(Command& command);
 
   TargetOptions options_;
+  std::shared_ptr<UnitDirectory> directory_;
   mutable PolicyLock lock_;  // guards all below; taken before a unit's, never after
   std::vector<PortOptions> ports_;
   std::map<Lun, std::shared_ptr<LogicalUnit>> units_;

@@ -93,7 +93,10 @@ struct UnitNexus {
   UnitAttentions attentions;
   std::map<std::uint8_t, CopyResult> copies;  ///< by list identifier
   std::size_t tasks{};
+  bool is_copy_managers{};  ///< of a CopyTarget: it is told nothing, and its tasks do not count
 };
+
+class UnitDirectory;
 
 struct UnitState {
   UnitOptions options;
@@ -103,6 +106,7 @@ struct UnitState {
   AccessStates access;
   std::vector<PortOptions> ports;
   std::vector<Lun> luns;
+  std::shared_ptr<UnitDirectory> directory;  ///< none: copies stay within the unit
   std::map<NexusId, UnitNexus> nexuses;
   bool stopped{};  ///< by START STOP UNIT
   SanitizeState sanitize{};
