@@ -44,9 +44,9 @@ using wire::ProtectionTuple;
           .reference_tag = same_reference ? tuple.reference_tag : reference_of(to, interval)};
 }
 
-[[nodiscard]] ProtectionTuple made(const T10DifDomain& to, ByteSpan content,
+[[nodiscard]] ProtectionTuple made(const T10DifDomain& to, std::uint16_t guard,
                                    std::uint64_t interval) {
-  return {.guard = guard_of(to, content),
+  return {.guard = guard,
           .application_tag = to.application_tag,
           .reference_tag = reference_of(to, interval)};
 }
@@ -84,19 +84,6 @@ std::string_view SignedMemory::sign(const Attributes& attributes) {
   return {};
 }
 
-SignedMemory::Part SignedMemory::part_at(std::uint64_t offset, std::uint64_t most) const {
-  const std::uint64_t tuple_bytes = tuples_.empty() ? 0 : kTupleBytes;
-  const std::uint64_t within = offset % (interval_bytes_ + tuple_bytes);
-  const bool is_tuple = within >= interval_bytes_;
-  const std::uint64_t from = is_tuple ? within - interval_bytes_ : within;
-  const std::uint64_t left = (is_tuple ? tuple_bytes : interval_bytes_) - from;
-  return {.interval = offset / (interval_bytes_ + tuple_bytes),
-          .from = from,
-          .length = std::min(most, left),
-          .is_tuple = is_tuple,
-          .is_end = most >= left && (is_tuple || tuple_bytes == 0)};
-}
-
 ByteSpan SignedMemory::content_of(std::uint64_t interval, std::vector<std::byte>& scratch) const {
   const std::uint64_t offset = interval * interval_bytes_;
   const ByteSpan first = data_.first_of(offset, interval_bytes_);
@@ -109,25 +96,56 @@ ByteSpan SignedMemory::content_of(std::uint64_t interval, std::vector<std::byte>
   return scratch;
 }
 
-void SignedMemory::finish_reading(std::uint64_t interval) {
-  std::vector<std::byte> scratch;
-  const ByteSpan content = content_of(interval, scratch);
+/// Guards depend on nothing else, so that the processor makes several at the same time.
+void SignedMemory::finish_reading(std::uint64_t first, std::uint64_t count) {
   const Dif* const in_memory = dif_of(attributes_.memory);
-  const Dif* const on_wire = dif_of(attributes_.wire);
-  if (in_memory == nullptr) {
-    tuples_[interval] = wire::pack(made(*on_wire, content, interval));
-    return;
+  const Dif& domain = in_memory != nullptr ? *in_memory : attributes_.wire.dif;
+  std::array<std::uint16_t, kTogether> guards{};
+  const ByteSpan contents = data_.first_of(first * interval_bytes_, count * interval_bytes_);
+  if (contents.size() == count * interval_bytes_) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      guards[i] = guard_of(domain, contents.subspan(i * interval_bytes_, interval_bytes_));
+    }
+  } else {
+    std::vector<std::byte> scratch;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      scratch.clear();
+      guards[i] = guard_of(domain, content_of(first + i, scratch));
+    }
   }
-  std::array<std::byte, kTupleBytes> octets{};
-  std::size_t at = 0;
-  metadata_.visit(interval * kTupleBytes, kTupleBytes, [&](ByteSpan piece) {
-    std::ranges::copy(piece, octets.begin() + static_cast<std::ptrdiff_t>(at));
-    at += piece.size();
+  const std::span<const std::uint16_t> made{guards.data(), count};
+  if (in_memory == nullptr) {
+    generate(domain, first, made);
+  } else {
+    check_read(domain, first, made);
+  }
+}
+
+void SignedMemory::generate(const Dif& on_wire, std::uint64_t first,
+                            std::span<const std::uint16_t> guards) {
+  for (std::size_t i = 0; i < guards.size(); ++i) {
+    tuples_[first + i] = wire::pack(made(on_wire, guards[i], first + i));
+  }
+}
+
+void SignedMemory::check_read(const Dif& in_memory, std::uint64_t first,
+                              std::span<const std::uint16_t> guards) {
+  std::array<std::byte, kTogether * kTupleBytes> octets{};
+  MutableByteSpan room{octets};
+  metadata_.visit(first * kTupleBytes, guards.size() * kTupleBytes, [&](ByteSpan piece) {
+    copy_bytes(room, piece);
+    room = room.subspan(piece.size());
   });
-  const auto tuple = wire::unpack<ProtectionTuple>(octets);
-  check(*in_memory, tuple, content, interval);
-  if (on_wire != nullptr) {
-    tuples_[interval] = wire::pack(passed_on(*in_memory, tuple, *on_wire, content, interval));
+  const Dif* const on_wire = dif_of(attributes_.wire);
+  for (std::size_t i = 0; i < guards.size(); ++i) {
+    const auto tuple = wire::unpack<ProtectionTuple>(
+        ByteSpan{octets}.subspan(i * kTupleBytes).first<kTupleBytes>());
+    check(in_memory, tuple, guards[i], first + i);
+    if (on_wire != nullptr) {
+      std::vector<std::byte> scratch;
+      tuples_[first + i] = wire::pack(
+          passed_on(in_memory, tuple, *on_wire, content_of(first + i, scratch), first + i));
+    }
   }
 }
 
@@ -139,14 +157,14 @@ void SignedMemory::finish_writing(std::uint64_t interval) {
   ProtectionTuple tuple;
   if (on_wire != nullptr) {
     tuple = wire::unpack<ProtectionTuple>(tuples_[interval]);
-    check(*on_wire, tuple, content, interval);
+    check(*on_wire, tuple, guard_of(*on_wire, content), interval);
   }
   if (in_memory == nullptr) {
     return;
   }
   const auto octets =
       wire::pack(on_wire != nullptr ? passed_on(*on_wire, tuple, *in_memory, content, interval)
-                                    : made(*in_memory, content, interval));
+                                    : made(*in_memory, guard_of(*in_memory, content), interval));
   ByteSpan left{octets};
   metadata_.visit(interval * kTupleBytes, kTupleBytes, [&](std::span<std::byte> piece) {
     copy_bytes(piece, left.first(piece.size()));
@@ -154,15 +172,15 @@ void SignedMemory::finish_writing(std::uint64_t interval) {
   });
 }
 
-void SignedMemory::check(const Dif& domain, const ProtectionTuple& tuple, ByteSpan content,
+void SignedMemory::check(const Dif& domain, const ProtectionTuple& tuple, std::uint16_t guard,
                          std::uint64_t interval) {
   const std::uint8_t mask = attributes_.check_mask;
   if (is_exempt(domain, tuple)) {
     return;
   }
   if ((mask & verbs::kCheckGuard) != 0) {
-    if (const std::uint16_t expected = guard_of(domain, content); expected != tuple.guard) {
-      remember(SignatureError::BadGuard, expected, tuple.guard, interval);
+    if (guard != tuple.guard) {
+      remember(SignatureError::BadGuard, guard, tuple.guard, interval);
       return;
     }
   }
