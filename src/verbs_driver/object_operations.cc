@@ -12,6 +12,7 @@
 
 #include "core/ah.h"
 #include "core/device.h"
+#include "os/heap.h"
 #include "verbs_driver/translation.h"
 #include "verbs_driver/verbs_device.h"
 #include "verbs_driver/verbs_operations.h"
@@ -43,6 +44,12 @@ Result<void> allocate_pd(core::Pd& pd, core::UserData* /*user_data*/) {
       .remove =
           [library = &own.library()](const Registrations::Entry& entry) {
             library->dereg_mr(static_cast<ibv_mr*>(entry.region));
+          },
+      .around =
+          [] {
+            const auto heap = os::heap_range();
+            return heap ? Registrations::Range{.begin = heap->begin, .end = heap->end}
+                        : Registrations::Range{};
           }};
   made->registrations = std::make_unique<Registrations>(std::move(registrar), kMostRegistrations);
   pd.driver_data = made.release();

@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace weft::verbs_driver {
+namespace {
+
+[[nodiscard]] constexpr std::uint64_t down(std::uint64_t value, std::uint64_t unit) {
+  return value / unit * unit;
+}
+
+}  // namespace
 
 Registrations::~Registrations() {
   for (const auto& [begin, entry] : kept_) {
@@ -33,15 +40,35 @@ Result<LKey> Registrations::key_of(std::uint64_t address, std::uint64_t length) 
                 "arena, or forget those that are not used any more",
                 limit_);
   }
-  const std::uint64_t begin = address / kPageBytes * kPageBytes;
-  const std::uint64_t end =
-      (address + std::max<std::uint64_t>(length, 1) + kPageBytes - 1) / kPageBytes * kPageBytes;
-  auto made = registrar_.add(begin, end - begin);
+  const Range pages{
+      .begin = down(address, kPageBytes),
+      .end = down(address + std::max<std::uint64_t>(length, 1) + kPageBytes - 1, kPageBytes)};
+  const Range wide = widened(pages);
+  auto made = keep(wide);
+  const bool is_wider = wide.begin != pages.begin || wide.end != pages.end;
+  return made || !is_wider ? made : keep(pages);  // a limit of locked memory may have room for it
+}
+
+/// With what is around the pages, up to the borders of kAroundBytes.
+Registrations::Range Registrations::widened(const Range& pages) const {
+  if (!registrar_.around) {
+    return pages;
+  }
+  const Range there = registrar_.around();
+  if (pages.begin < there.begin || pages.end > there.end) {
+    return pages;
+  }
+  return {.begin = std::max(there.begin, down(pages.begin, kAroundBytes)),
+          .end = std::min(there.end, down(pages.end + kAroundBytes - 1, kAroundBytes))};
+}
+
+Result<LKey> Registrations::keep(const Range& range) {
+  auto made = registrar_.add(range.begin, range.end - range.begin);
   if (!made) {
     return std::unexpected(made.error());
   }
   longest_ = std::max(longest_, made->length);
-  return kept_.emplace(begin, *made)->second.lkey;
+  return kept_.emplace(range.begin, *made)->second.lkey;
 }
 
 void Registrations::forget(std::uint64_t address, std::uint64_t length) {

@@ -14,10 +14,15 @@ namespace weft::verbs_driver {
 
 /// Registrations of memory that work requests name under a PD's key for all local memory, where the
 /// device has no such key: made when a piece is used first, and kept. Each covers whole pages. Any
-/// thread. Who unmaps memory that requests have used says so before, by forget(): a registration
-/// outlives the mapping on hardware, and what is mapped there next would not be reached.
+/// thread. Who unmaps memory that requests have used says so before, by forget(), or never unmaps
+/// any (os::keep_freed_memory_mapped): a registration outlives the mapping on hardware, and what is
+/// mapped there next would not be reached.
 class Registrations {
  public:
+  struct Range {
+    std::uint64_t begin{};
+    std::uint64_t end{};
+  };
   struct Entry {
     std::uint64_t length{};  ///< bytes
     LKey lkey{};
@@ -27,8 +32,12 @@ class Registrations {
   struct Registrar {
     std::function<Result<Entry>(std::uint64_t begin, std::uint64_t length)> add;
     std::function<void(const Entry&)> remove;
+    /// Where memory lies that may be registered beside a piece of it, so that the pieces around it
+    /// need no registration of their own; null: nowhere.
+    std::function<Range()> around{};
   };
   static constexpr std::uint64_t kPageBytes = 4'096;
+  static constexpr std::uint64_t kAroundBytes = 1U << 20;  ///< policy: of memory around a piece
 
   /// At most `limit` are kept: none goes by itself, since requests under way may use it.
   Registrations(Registrar registrar, std::size_t limit)
@@ -44,6 +53,9 @@ class Registrations {
   [[nodiscard]] std::size_t size() const;
 
  private:
+  [[nodiscard]] Range widened(const Range& pages) const;
+  [[nodiscard]] Result<LKey> keep(const Range& range);
+
   Registrar registrar_;
   const std::size_t limit_;
   mutable std::mutex mutex_;

@@ -52,6 +52,34 @@ TEST(Registrations, OfALongPieceServeWhatLiesBehindShorterOnes) {
   EXPECT_EQ(*kept.key_of(0x10000 + 16 * kPage, 8), LKey{2});
 }
 
+TEST(Registrations, TakeMemoryAroundAPieceAlongWhereThatIsThere) {
+  constexpr std::uint64_t kAround = Registrations::kAroundBytes;
+  FakeRegistrar device;
+  Registrations::Registrar registrar = device.functions();
+  const std::uint64_t first = 4 * kAround + 3 * kPage;
+  Registrations::Range heap{.begin = first, .end = 6 * kAround};
+  registrar.around = [&heap] { return heap; };
+  std::uint64_t most = ~std::uint64_t{0};
+  registrar.add = [&most, add = registrar.add](std::uint64_t at, std::uint64_t bytes) {
+    return bytes <= most ? add(at, bytes)
+                         : Result<Registrations::Entry>{fail(ErrorCode::OutOfMemory, "locked")};
+  };
+  Registrations kept{registrar, 8};
+  EXPECT_EQ(*kept.key_of(first + 100, 10), LKey{1});
+  EXPECT_EQ(device.begin, first);  // where the heap begins
+  EXPECT_EQ(device.length, kAround - 3 * kPage);
+  EXPECT_EQ(*kept.key_of(5 * kAround - 8, 8), LKey{1});
+  EXPECT_EQ(*kept.key_of(5 * kAround - 8, 16), LKey{2});  // of both sides, to the heap's end
+  EXPECT_EQ(device.begin, first);
+  EXPECT_EQ(device.begin + device.length, 6 * kAround);
+  heap.end = 7 * kAround;  // it has grown
+  most = kPage;            // and no more memory may be locked
+  EXPECT_EQ(*kept.key_of(6 * kAround + 8, 8), LKey{3});
+  EXPECT_EQ(device.length, kPage);
+  EXPECT_EQ(*kept.key_of(9 * kAround + 8, 8), LKey{4});  // not of the heap
+  EXPECT_EQ(device.begin, 9 * kAround);
+}
+
 TEST(Registrations, EndWhenTheirMemoryIsForgottenAndWithTheirPd) {
   FakeRegistrar device;
   auto kept = std::make_unique<Registrations>(device.functions(), 8);

@@ -111,7 +111,8 @@ Result<void> VerbsDevice::open_context() {
     return asked;
   }
   ports_ = attributes.phys_port_cnt;
-  on_demand_paging_ = init_.on_demand_paging && has_on_demand_paging(context_);
+  on_demand_paging_ = init_.on_demand_paging && std::getenv("WEFT_REGISTER_ON_USE") == nullptr &&
+                      has_on_demand_paging(context_);
   registers_by_windows_ =
       (init_.fast_registration || std::getenv("WEFT_FAST_REGISTRATION") != nullptr) &&
       on_demand_paging_ && (attributes.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B) != 0;

@@ -27,7 +27,7 @@ struct VerbsDeviceInit {
   std::string name{};  ///< as libibverbs has it; empty: the first that there is
   unsigned completion_vectors{2};
   /// All memory under one key where the device can do that (implicit on-demand paging); else, or
-  /// where this is off, an arena and registrations on use.
+  /// where this is off ($WEFT_REGISTER_ON_USE puts it off, too), an arena and registrations on use.
   bool on_demand_paging{true};
   /// Fast registration by windows of type 2, where the device has them and pages on demand: of what
   /// lies in one piece (window_operations.cc). $WEFT_FAST_REGISTRATION asks for it, too. With

@@ -288,7 +288,7 @@ class IserTarget(unittest.TestCase):
     def test_data_goes_through_regions_where_the_device_is_to_register_it(self):
         """R-IST-4: windows stand for fast registration; what they are bound to is one region more of the connection's PD."""
         counts = []
-        for environment in ({}, {"WEFT_FAST_REGISTRATION": "1", "WEFT_FORCE_REGISTRATION": "1"}):
+        for environment in ({}, {"WEFT_FAST_REGISTRATION": "1", "WEFT_FORCE_REGISTRATION": "1"}, {"WEFT_REGISTER_ON_USE": "1"}):
             with tempfile.TemporaryDirectory() as folder:
                 disk = iscsi_attach.empty_disk(folder)
                 with Target(self.fabric, "--lun", str(disk), environment=environment) as target:
@@ -301,6 +301,7 @@ class IserTarget(unittest.TestCase):
                         counts.append(self.regions())
                     self.assertEqual(target.stop()[0], 0)
         self.assertEqual(counts[1], counts[0] + 1, counts)
+        self.assertGreater(counts[2], counts[0], "what requests use is registered where no key reaches all memory")
 
     def test_our_initiator_copies_to_tgt_and_back(self):
         with tempfile.TemporaryDirectory() as folder, iser.Target(self.fabric, SERVER, weft_clients.Ports().take(), iscsi_attach.DISK_BYTES) as target:

@@ -777,6 +777,28 @@ class Srp(Hosts):
                         self.assertLess(len(set(keys)), len(commands) // 2)
             self.assertEqual(target.stop()[0], 0)
 
+    def test_memory_is_registered_as_it_is_used_where_no_key_reaches_all_of_it(self):
+        """As on devices without on-demand paging: both ends have a region for each megabyte of the heap that requests use, and few more."""
+        disk = iscsi_attach.empty_disk(self.folder)
+        image, back = iscsi_attach.random_image(self.folder), pathlib.Path(self.folder) / "back"
+        asked = {"WEFT_REGISTER_ON_USE": "1"}
+        with Target(self.fabric, "--lun", str(disk), before=("env", *(f"{name}={value}" for name, value in asked.items()))) as target:
+            with iscsi_attach.Attached(self.folder, target.url(), command=[self.fabric.weft, "exec", CLIENT, "--", *namespaces.preloaded([self.fabric.weft, "srp"])],
+                                       environment=self.fabric.environment(asked)) as attached:
+                self.units.append(attached)
+                self.copy(str(image), attached.nbd)
+                self.copy(attached.nbd, str(back))
+                for host in (SERVER, CLIENT):
+                    regions = json.loads(subprocess.run([self.fabric.weft, "exec", host, "--", "rdma", "-j", "res", "show", "mr"], capture_output=True, text=True,
+                                                        timeout=SECONDS, check=True, env=self.fabric.environment(), stdin=subprocess.DEVNULL).stdout)
+                    lengths = [region["mrlen"] for region in regions]
+                    self.assertGreater(len(lengths), 2, host)
+                    self.assertLess(len(lengths), 300, host)
+                    self.assertLessEqual(max(lengths), 64 << 20, host)  # nothing reaches all memory
+            self.assertEqual(target.stop()[0], 0)
+        self.assertEqual(back.read_bytes(), image.read_bytes())
+        self.assertEqual(disk.read_bytes(), image.read_bytes())
+
     def test_a_command_that_comes_before_the_rtu_is_answered_before_it(self):
         """R-SRPT-3, R-SRPT-7: the QP's event says that the connection is there, and RDMA-CM is told."""
         self.addCleanup(self.fabric.run, "fault", "clear")

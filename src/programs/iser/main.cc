@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 
+#include "os/heap.h"
 #include "programs/iscsi/attach_command.h"
 #include "programs/iscsi/target_command.h"
 #include "programs/iser/iser_link.h"
@@ -9,6 +10,7 @@
 
 int main(int count, char** arguments) {
   namespace program = weft::programs::iscsi;
+  weft::os::use_one_heap();  // the device may have to know it (programs/rdma)
   CLI::App app{
       "iSER, both ends, over the RDMA devices of the host that it runs on; targets by TCP, too."};
   app.name("weft iser");

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "os/heap.h"
 #include "programs/disk/disk.h"
 #include "programs/iscsi/attach_command.h"
 #include "programs/iscsi/initiator_path.h"
@@ -303,6 +304,7 @@ int zero_octets(void* handle, std::uint32_t count, std::uint64_t offset, std::ui
 }
 
 [[nodiscard]] nbdkit_plugin make_plugin() {
+  weft::os::use_one_heap();  // the device may have to know it (programs/rdma)
   nbdkit_plugin made{};
   made.name = "weft";
   made.longname = "a logical unit of an iSCSI or SRP target";

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "os/heap.h"
+
 namespace weft::programs::rdma {
 
 Host::Host(asio::io_context& loop, const std::string& program)
@@ -38,10 +40,12 @@ Result<void> Host::open_device(const std::string& name) {
     return std::unexpected(opened.error());
   }
   if (!(*opened)->uses_on_demand_paging()) {
-    return fail(ErrorCode::NotSupported,
-                "{} cannot reach all memory under one key (implicit on-demand paging), which disks "
-                "in memory and files of any size want",
-                (*opened)->device().name());
+    // What requests use is registered then, for good (verbs_driver::Registrations).
+    if (auto kept = os::keep_freed_memory_mapped(); !kept) {
+      return fail(ErrorCode::NotSupported,
+                  "{} cannot reach all memory under one key (implicit on-demand paging), and {}",
+                  (*opened)->device().name(), kept.error().reason);
+    }
   }
   devices_.push_back(*std::move(opened));
   return {};

@@ -18,8 +18,8 @@ namespace weft::programs::rdma {
 class Host {
  public:
   /// `device` as libibverbs names it; empty: the first. NotFound: no libraries; NoSuchDevice.
-  /// NotSupported: a device that cannot reach all memory under one key. What is logged goes to
-  /// standard error, after `program`.
+  /// NotSupported: a device that cannot reach all memory under one key, in a program whose
+  /// allocator unmaps memory. What is logged goes to standard error, after `program`.
   [[nodiscard]] static Result<std::unique_ptr<Host>> open(asio::io_context& loop,
                                                           const std::string& device,
                                                           const std::string& program);

@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "os/heap.h"
 #include "programs/control/on_host.h"
 #include "programs/iscsi/target_command.h"
 #include "programs/srp/attach_command.h"
@@ -14,6 +15,7 @@
 
 int main(int count, char** arguments) {
   namespace program = weft::programs::srp;
+  weft::os::use_one_heap();  // the device may have to know it (programs/rdma)
   CLI::App app{"SRP, both ends, over the RDMA devices of the host that it runs on."};
   app.name("weft srp");
   app.set_version_flag("--version", std::string{"weft srp "} + WEFT_VERSION);
