@@ -9,21 +9,14 @@
 # targets weft_programs, blockd and blockd++ of a build: WEFT_BUILD_DIR, by default build/release. A minute for each kernel.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/pack.sh"
 build=${WEFT_BUILD_DIR:-$here/../../build/release}
 [ $# -ge 1 ] || { sed -n '/^#   /s/^#   /usage: /p' "$0" >&2; exit 2; }
 lab=$1; shift
 [ $# -gt 0 ] || set -- 6.12 6.1
 extra=$(mktemp -d "${TMPDIR:-/tmp}/weft-interop.XXXXXX")
 trap 'rm -rf "$extra"' EXIT
-mkdir -p "$extra/bin" "$extra/lib"
-programs=("$build/examples/blockd++/blockd++" "$build/examples/blockd/blockd.so" "$build/src/programs/module/weft-module")
-cp "${programs[@]}" "$extra/bin/"
-# What they need that the guests lack; libibverbs and librdmacm are found there by dlopen().
-for program in "${programs[@]}"; do
-    ldd "$program" | awk '$2 == "=>" && $3 ~ /^\// {print $3}'
-done | sort -u | grep -Ev '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*)[.-][^/]*$' | while read -r library; do
-    cp -L "$library" "$extra/lib/"
-done
+pack "$extra" "$build/examples/blockd++/blockd++" "$build/examples/blockd/blockd.so" "$build/src/programs/module/weft-module"
 status=0
 for kernel in "$@"; do
     echo "== Soft-RoCE of Linux $kernel"
