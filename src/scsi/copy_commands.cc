@@ -282,7 +282,7 @@ Outcome<void> extended_copy(CommandContext& context) {
   if (!list) {
     return std::unexpected(list.error());
   }
-  auto& copies = context.unit.nexuses.at(context.nexus_id).copies;
+  auto& copies = context.unit.nexuses.at(context.nexus_id).memory->copies;
   const auto former = copies.find(list->identifier);
   if (list->usage != 3 && former != copies.end() &&
       former->second.status == CopyResult::Status::InProgress) {
@@ -323,7 +323,7 @@ Outcome<void> receive_copy_results(CommandContext& context) {
     context.respond(operating_parameters(context.unit), allocation_length);
     return {};
   }
-  auto& copies = context.unit.nexuses.at(context.nexus_id).copies;
+  auto& copies = context.unit.nexuses.at(context.nexus_id).memory->copies;
   const auto found = copies.find(load8(context.cdb, 2));
   if (found == copies.end()) {
     return invalid_field_in_cdb(2, 7);

@@ -233,7 +233,7 @@ Outcome<void> LogicalUnit::prepare(Task& task, CommandContext& context) {
   const bool reports_none = opcode == 0x12 || opcode == 0xA0 || opcode == 0x03;
   if (!reports_none &&
       !nexus.is_copy_managers) {  // SAM-5 §5.14.1: not INQUIRY, REPORT LUNS, REQUEST SENSE
-    if (const auto code = nexus.attentions.take()) {
+    if (const auto code = nexus.memory->attentions.take()) {
       return check_condition({.key = SenseKey::UnitAttention, .code = *code});
     }
   }

@@ -44,7 +44,8 @@ class LogicalUnit final : public std::enable_shared_from_this<LogicalUnit> {
               std::shared_ptr<UnitDirectory> directory = nullptr);
   ~LogicalUnit();
 
-  void attach(NexusId id, const NexusName& name);
+  /// `joins`: as a further channel of the I_T nexus of that name that was attached last.
+  void attach(NexusId id, const NexusName& name, bool joins = false);
   /// As that, for a CopyTarget.
   void attach_copy_manager(NexusId id, const NexusName& name);
   /// Aborts the nexus's commands and forgets it, with its RESERVE; its registrations stay.

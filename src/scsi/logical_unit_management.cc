@@ -8,11 +8,21 @@
 
 namespace weft::scsi {
 
-void LogicalUnit::attach(NexusId id, const NexusName& name) {
+void LogicalUnit::attach(NexusId id, const NexusName& name, bool joins) {
   const std::scoped_lock hold(lock_);
+  std::shared_ptr<NexusMemory> joined;
+  for (const auto& [other, nexus] : state_.nexuses) {
+    if (joins && nexus.name == name && !nexus.is_copy_managers) {
+      joined = nexus.memory;
+    }
+  }
   UnitNexus& nexus = state_.nexuses[id];
   nexus.name = name;
-  nexus.attentions.establish(SenseCode::PowerOnOccurred);
+  if (joined != nullptr) {
+    nexus.memory = std::move(joined);
+  } else {
+    nexus.memory->attentions.establish(SenseCode::PowerOnOccurred);
+  }
 }
 
 void LogicalUnit::attach_copy_manager(NexusId id, const NexusName& name) {
@@ -36,7 +46,8 @@ void LogicalUnit::detach(NexusId id, const PendingPtr& pending) {
     if (aca_ == id) {
       clear_aca(work);
     }
-    if (!nexus->second.is_copy_managers) {  // the initiator, of that name too, stays
+    const bool is_last = nexus->second.memory.use_count() == 1;
+    if (is_last && !nexus->second.is_copy_managers) {  // else the initiator stays
       state_.reservations.drop_legacy_of(nexus->second.name);
     }
     state_.nexuses.erase(nexus);
@@ -55,7 +66,7 @@ void LogicalUnit::set_luns(const std::vector<Lun>& luns, bool changed) {
   state_.luns = luns;
   if (changed) {
     for (auto& [id, nexus] : state_.nexuses) {
-      nexus.attentions.establish(SenseCode::ReportedLunsDataChanged);
+      nexus.memory->attentions.establish(SenseCode::ReportedLunsDataChanged);
     }
   }
 }
@@ -63,7 +74,7 @@ void LogicalUnit::set_luns(const std::vector<Lun>& luns, bool changed) {
 void LogicalUnit::announce_capacity() {
   const std::scoped_lock hold(lock_);
   for (auto& [id, nexus] : state_.nexuses) {
-    nexus.attentions.establish(SenseCode::CapacityDataChanged);
+    nexus.memory->attentions.establish(SenseCode::CapacityDataChanged);
   }
 }
 
@@ -75,7 +86,7 @@ Result<void> LogicalUnit::set_access_state(std::uint16_t group, AccessState stat
   }
   if (*changed) {
     for (auto& [id, nexus] : state_.nexuses) {
-      nexus.attentions.establish(SenseCode::AccessStateChanged);
+      nexus.memory->attentions.establish(SenseCode::AccessStateChanged);
     }
   }
   return {};
@@ -103,8 +114,13 @@ TaskManagementResponse LogicalUnit::manage_locked(NexusId id, TaskManagement fun
                                                   std::uint64_t tag, const PendingPtr& pending,
                                                   Work& work) {
   using enum TaskManagementResponse;
-  const auto own = [&](const Task& task) { return task.command->nexus == id; };
-  const auto named = [&](const Task& task) { return own(task) && task.command->tag == tag; };
+  // Of the I_T nexus, by whichever channel; a tag is one channel's.
+  const auto own = [&](const Task& task) {
+    return state_.memory_of(task.command->nexus) == state_.memory_of(id);
+  };
+  const auto named = [&](const Task& task) {
+    return task.command->nexus == id && task.command->tag == tag;
+  };
   const auto any = [&](auto matches) {
     return std::ranges::any_of(tasks_, [&](const Task* task) { return matches(*task); });
   };
@@ -138,7 +154,7 @@ TaskManagementResponse LogicalUnit::manage_locked(NexusId id, TaskManagement fun
       }
       UnitNexus& nexus = state_.nexuses.at(id);
       state_.reservations.drop_legacy_of(nexus.name);
-      nexus.attentions.establish(SenseCode::NexusLossOccurred);
+      nexus.memory->attentions.establish(SenseCode::NexusLossOccurred);
       return Complete;
     }
     case TaskManagement::ClearAca:
@@ -155,7 +171,7 @@ TaskManagementResponse LogicalUnit::manage_locked(NexusId id, TaskManagement fun
     case TaskManagement::QueryTaskSet:
       return any(own) ? Succeeded : Complete;
     case TaskManagement::QueryAsyncEvent:
-      return state_.nexuses.at(id).attentions.any() ? Succeeded : Complete;
+      return state_.nexuses.at(id).memory->attentions.any() ? Succeeded : Complete;
   }
   return NotSupported;
 }
@@ -168,8 +184,8 @@ void LogicalUnit::reset(SenseCode code, const PendingPtr& pending, Work& work) {
   state_.pages.reset();
   state_.stopped = false;
   for (auto& [id, nexus] : state_.nexuses) {
-    nexus.attentions.establish(code);
-    nexus.copies.clear();
+    nexus.memory->attentions.establish(code);
+    nexus.memory->copies.clear();
   }
 }
 

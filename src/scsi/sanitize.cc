@@ -276,8 +276,8 @@ void LogicalUnit::keep_copy_result(const Task& task) {
   if (!task.copy_list.has_value() || nexus == state_.nexuses.end()) {
     return;
   }
-  const auto found = nexus->second.copies.find(*task.copy_list);
-  if (found == nexus->second.copies.end()) {
+  const auto found = nexus->second.memory->copies.find(*task.copy_list);
+  if (found == nexus->second.memory->copies.end()) {
     return;
   }
   CopyResult& result = found->second;

@@ -53,7 +53,7 @@ Result<std::shared_ptr<LogicalUnit>> Target::add_unit(const UnitOptions& options
     unit->add_port(port);
   }
   for (const auto& [id, nexus] : nexuses_) {
-    unit->attach(id, nexus.name);
+    unit->attach(id, nexus.name, nexus.joins);
   }
   units_.emplace(options.lun, unit);
   directory_->add(unit, options);
@@ -106,7 +106,7 @@ std::size_t Target::nexuses() const {
   return nexuses_.size();
 }
 
-Result<NexusId> Target::open_nexus(PortId port, const TransportId& initiator) {
+Result<NexusId> Target::open_nexus(PortId port, const TransportId& initiator, bool joins) {
   const std::scoped_lock hold(lock_);
   if (std::ranges::find(ports_, port, &PortOptions::id) == ports_.end()) {
     return fail(ErrorCode::NotFound, "no relative target port {}", port.value());
@@ -115,14 +115,16 @@ Result<NexusId> Target::open_nexus(PortId port, const TransportId& initiator) {
     return fail(ErrorCode::OutOfMemory, "{} nexuses are the limit", options_.max_nexuses);
   }
   const NexusId id{next_nexus_++};
-  const Nexus& nexus = nexuses_
-                           .emplace(id,
-                                    Nexus{
-                                        .name = {.initiator = initiator, .port = port}
+  const Nexus& nexus =
+      nexuses_
+          .emplace(id,
+                   Nexus{
+                       .name = {.initiator = initiator, .port = port},
+                         .joins = joins
   })
-                           .first->second;
+          .first->second;
   for (const auto& [lun, unit] : units_) {
-    unit->attach(id, nexus.name);
+    unit->attach(id, nexus.name, joins);
   }
   return id;
 }

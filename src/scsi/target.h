@@ -42,9 +42,10 @@ class Target {
   Result<void> remove_unit(Lun lun, std::function<void()> done);
   [[nodiscard]] std::shared_ptr<LogicalUnit> unit(Lun lun) const;
 
-  /// NotFound for an unknown port, OutOfMemory at the limit. A second nexus of the same names is a
-  /// second channel: its commands are apart, reservations are the same.
-  Result<NexusId> open_nexus(PortId port, const TransportId& initiator);
+  /// NotFound for an unknown port, OutOfMemory at the limit. With `joins` it is a further channel
+  /// of the I_T nexus of the same names, if there is one: its commands are apart, and it shares all
+  /// that units keep for that. Without, it is a new nexus; reservations go by names.
+  Result<NexusId> open_nexus(PortId port, const TransportId& initiator, bool joins = false);
   /// Aborts the nexus's commands without status (SAM-5 §6.3.4); `done` when no buffer is used any
   /// more. At once for an unknown nexus.
   void close_nexus(NexusId id, std::function<void()> done);
@@ -65,6 +66,7 @@ class Target {
  private:
   struct Nexus {
     NexusName name;
+    bool joins{};
   };
 
   [[nodiscard]] std::vector<Lun> luns_locked() const;

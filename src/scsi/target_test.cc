@@ -36,6 +36,40 @@ TEST(Target, ThreeCommandsAreAnsweredForUnitsThatAreNotThere) {  // SPC-4 §6.6.
             TaskManagementResponse::IncorrectLun);
 }
 
+/// As Linux's ib_srp sends commands by a channel for each CPU.
+TEST(Target, ChannelsOfOneNexusShareWhatUnitsKeepForIt) {
+  Bench bench;
+  const NexusId first = bench.open(1);
+  const NexusId second = *bench.target.open_nexus(PortId{1}, Bench::initiator(1), true);
+  const NexusId other = bench.open(2);
+  const Bytes ready = bytes({0, 0, 0, 0, 0, 0});
+  EXPECT_TRUE(bench.run(second, ready).good()) << "the nexus is not new";
+  // MODE SELECT of the control page, with SWP.
+  Bytes page = bytes({0, 0, 0, 0, 0x0A, 0x0A, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0});
+  ASSERT_TRUE(bench.run(first, bytes({0x15, 0x10, 0, 0, 16, 0}), page).good());
+  EXPECT_TRUE(bench.run(second, ready).good());
+  EXPECT_EQ(bench.run(other, ready).sense(),
+            testing::sense(SenseKey::UnitAttention, SenseCode::ModeParametersChanged));
+  bench.target.close_nexus(first, [] {});
+  const NexusId third = *bench.target.open_nexus(PortId{1}, Bench::initiator(1), true);
+  EXPECT_TRUE(bench.run(third, ready).good());
+  // Of the nexus all commands are aborted, and all that it has reserved stays with the last one.
+  ASSERT_TRUE(bench.run(second, bytes({0x16, 0, 0, 0, 0, 0})).good());
+  bench.device.holds = true;
+  const Exchange& running = bench.start(second, cdb10(0x28, 0, 1), {}, 512);
+  const auto aborted = bench.manage(third, TaskManagement::AbortTaskSet);
+  bench.device.release();
+  EXPECT_EQ(**aborted, TaskManagementResponse::Complete);
+  EXPECT_FALSE(running.answer.completion.has_status);
+  bench.target.close_nexus(third, [] {});
+  bench.device.holds = false;
+  EXPECT_EQ(bench.run(other, cdb10(0x28, 0, 1), {}, 512).status(), Status::ReservationConflict);
+  // Who logs in for a session of its own has a new nexus.
+  const NexusId fresh = *bench.target.open_nexus(PortId{1}, Bench::initiator(1));
+  EXPECT_EQ(bench.run(fresh, ready).sense(),
+            testing::sense(SenseKey::UnitAttention, SenseCode::PowerOnOccurred));
+}
+
 TEST(Target, AClosedNexusEndsItsCommandsWithoutStatus) {  // SAM-5 §6.3.4
   Bench bench;
   const NexusId a = bench.open(1);

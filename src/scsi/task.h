@@ -88,7 +88,7 @@ void LogicalUnit::abort_if(Predicate matches, AbortedBy by, const PendingPtr& pe
   for (Task* task : found) {
     const auto nexus = state_.nexuses.find(task->command->nexus);
     if (tells && nexus != state_.nexuses.end()) {  // SAM-5 §5.6.2
-      nexus->second.attentions.establish(SenseCode::CommandsClearedByAnotherInitiator);
+      nexus->second.memory->attentions.establish(SenseCode::CommandsClearedByAnotherInitiator);
     }
     switch (task->state) {
       case Task::State::Running:

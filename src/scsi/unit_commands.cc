@@ -19,7 +19,7 @@ Outcome<void> request_sense(CommandContext& context) {
              .code = SenseCode::SanitizeInProgress,
              .progress = context.unit.sanitize_progress};
   }
-  if (const auto code = context.unit.nexuses.at(context.nexus_id).attentions.take()) {
+  if (const auto code = context.unit.nexuses.at(context.nexus_id).memory->attentions.take()) {
     sense = {.key = SenseKey::UnitAttention, .code = *code};
   }
   const SenseData data(sense,
@@ -44,7 +44,8 @@ Outcome<void> report_luns(CommandContext& context) {  // SPC-4 §6.33
     }
   }
   data.set(0, 4, data.size() - 8);
-  context.unit.nexuses.at(context.nexus_id).attentions.clear(SenseCode::ReportedLunsDataChanged);
+  context.unit.nexuses.at(context.nexus_id)
+      .memory->attentions.clear(SenseCode::ReportedLunsDataChanged);
   context.respond(data, allocation_length);
   return {};
 }

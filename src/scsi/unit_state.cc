@@ -20,10 +20,16 @@ Reservations::Facts UnitState::reservation_facts() const {
   return facts;
 }
 
+const NexusMemory* UnitState::memory_of(NexusId id) const {
+  const auto found = nexuses.find(id);
+  return found == nexuses.end() ? nullptr : found->second.memory.get();
+}
+
 void UnitState::establish_for_others(NexusId but, SenseCode code) {
+  const NexusMemory* const own = memory_of(but);
   for (auto& [id, nexus] : nexuses) {
-    if (id != but) {
-      nexus.attentions.establish(code);
+    if (nexus.memory.get() != own) {
+      nexus.memory->attentions.establish(code);
     }
   }
 }
@@ -31,7 +37,7 @@ void UnitState::establish_for_others(NexusId but, SenseCode code) {
 void UnitState::establish_for(const NexusName& name, SenseCode code) {
   for (auto& [id, nexus] : nexuses) {
     if (nexus.name == name) {
-      nexus.attentions.establish(code);
+      nexus.memory->attentions.establish(code);
     }
   }
 }

@@ -88,10 +88,16 @@ struct SanitizeOrder {
 
 enum class SanitizeState : std::uint8_t { None, Running, Failed };
 
-struct UnitNexus {
-  NexusName name;
+/// What a unit keeps for an I_T nexus, whatever channels that has.
+struct NexusMemory {
   UnitAttentions attentions;
   std::map<std::uint8_t, CopyResult> copies;  ///< by list identifier
+};
+
+/// A channel of an I_T nexus; most have one.
+struct UnitNexus {
+  NexusName name;
+  std::shared_ptr<NexusMemory> memory{std::make_shared<NexusMemory>()};
   std::size_t tasks{};
   bool is_copy_managers{};  ///< of a CopyTarget: it is told nothing, and its tasks do not count
 };
@@ -118,7 +124,9 @@ struct UnitState {
   [[nodiscard]] bool is_write_protected() const {
     return device->geometry().read_only || pages.values().software_write_protect;
   }
-  /// For all nexuses but one.
+  /// Null: no such channel. Channels of one I_T nexus have the same.
+  [[nodiscard]] const NexusMemory* memory_of(NexusId id) const;
+  /// For all I_T nexuses but that of the channel.
   void establish_for_others(NexusId but, SenseCode code);
   void establish_for(const NexusName& name, SenseCode code);
 };

@@ -124,7 +124,8 @@ std::expected<ChannelId, Reason> Target::log_in(const std::string& port_name,
                       : Reason::UnableToEstablishChannel);
   }
   const auto nexus =
-      scsi_.open_nexus(port.options.scsi_port, scsi::srp_transport_id(login->initiator_port_id));
+      scsi_.open_nexus(port.options.scsi_port, scsi::srp_transport_id(login->initiator_port_id),
+                       !is_single);  // R-SRPT-6: channels of one session
   if (!nexus) {
     return reject(Reason::InsufficientResources);
   }
