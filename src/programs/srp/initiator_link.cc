@@ -9,6 +9,7 @@
 #include "core/device.h"
 #include "programs/iscsi/transport.h"
 #include "ulp/iser/registration.h"
+#include "ulp/srp/session.h"
 #include "wire/srp/login.h"
 #include "wire/srp/srp_codes.h"
 
@@ -23,12 +24,14 @@ constexpr Duration kResolveTimeout = Duration::milliseconds(1'000);
 constexpr Duration kLongestEnding = Duration::seconds(5);  // policy: an end takes milliseconds
 constexpr Duration kLinger = Duration::milliseconds(200);  // policy: for an SRP_I_LOGOUT
 constexpr std::uint32_t kReceives = 256;                   // policy: for as many credits
-constexpr std::uint32_t kReceiveBytes = 1024;              // policy: whole sense data fits
-constexpr std::uint32_t kSendDepth = 512;                  // policy; what is beyond waits
-constexpr std::uint32_t kSignalInterval = 16;              // policy
-constexpr std::uint32_t kRegistrations = 128;              // policy: commands with one at a time
-constexpr std::uint32_t kMostRegistered = 1 << 20;         // policy: of one; the target's transfers
-constexpr int kStaleConnection = 10;                       // IBTA vol 1 §12.6.7.2
+/// Linux's target says that it sends units as long as those that it is asked to take (ib_srpt: both
+/// lengths of the response are REQUESTED MAXIMUM INITIATOR TO TARGET IU LENGTH), so they have room.
+constexpr std::uint32_t kReceiveBytes = weft::srp::SessionOptions{}.max_request_iu;
+constexpr std::uint32_t kSendDepth = 512;           // policy; what is beyond waits
+constexpr std::uint32_t kSignalInterval = 16;       // policy
+constexpr std::uint32_t kRegistrations = 128;       // policy: commands with one at a time
+constexpr std::uint32_t kMostRegistered = 1 << 20;  // policy: of one; the target's transfers
+constexpr int kStaleConnection = 10;                // IBTA vol 1 §12.6.7.2
 
 [[nodiscard]] std::string text_of(const Gid& gid) {
   return fmt::format("{:016x}:{:016x}", gid.prefix(), gid.interface_id().value());
