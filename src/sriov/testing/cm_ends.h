@@ -52,6 +52,9 @@ inline void set_cookie(MadBytes& mad, std::uint64_t cookie) {
 
 class CmEnds {
  public:
+  static constexpr Duration kRetryAfter = Duration::seconds(2);
+  static constexpr unsigned kTries = 5;
+
   /// Sends a message of an end to its peer.
   using Send = std::function<void(const End&, MadBytes)>;
 
@@ -106,11 +109,16 @@ class CmEnds {
     for (std::size_t i = 0; i < ends.size(); ++i) {
       End& end = ends[i];
       const bool waits = end.state != EndState::Established && end.state != EndState::Closed;
-      if (!waits || now < end.since + Duration::seconds(2)) {
+      if (!waits || now < end.since + kRetryAfter) {
+        continue;
+      }
+      if (end.state == EndState::DreqSent && now >= end.since + kRetryAfter * kTries) {
+        // Its timer ran while the function's port was not active: it gave up then, unheard.
+        change(end, EndState::Closed, end.since + kRetryAfter * kTries);
         continue;
       }
       end.since = now;
-      if (++end.tries > 4) {
+      if (++end.tries >= kTries) {
         give_up(end, now);
       } else {
         say(end, end.state == EndState::ReqSent   ? wire::CmAttribute::Req

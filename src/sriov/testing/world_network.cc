@@ -214,6 +214,14 @@ bool World::is_expected_there(std::size_t port, const Packet& packet) {
       header.attribute_id == static_cast<std::uint16_t>(wire::CmAttribute::SidrReq)) {
     return true;
   }
+  // A REJ that names no ID of ours is found by that of its REQ and the LID, which a sender that has
+  // moved since has not any more.
+  const Life* const sender = of(packet.sender);
+  if (sender != nullptr && sender->has_moved &&
+      header.attribute_id == static_cast<std::uint16_t>(wire::CmAttribute::Rej) &&
+      communication_ids_of(packet.mad.bytes).remote == 0) {
+    return false;
+  }
   // A REJ may be of a REQ that never came; and after time-wait nothing needs to arrive.
   const End* const end = life->cm->find_cookie(cookie_of(packet.mad.bytes));
   return end != nullptr &&
