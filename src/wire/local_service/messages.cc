@@ -209,11 +209,15 @@ Result<ResolveRequest> parse_resolve_request(ByteSpan payload) {
   if (header->use >= kPathUses) {
     return fail(ErrorCode::InvalidArgument, "use {} of a path; there are 0 to 2", header->use);
   }
+  const auto name_end = std::ranges::find(header->device_name, '\0');
+  if (name_end == header->device_name.end()) {
+    return fail(ErrorCode::InvalidArgument, "a device's name of {} octets without its end",
+                kDeviceNameBytes);
+  }
   const auto attributes = attributes_of(payload, ResolveHeader::Fields::kBytes);
   if (!attributes) {
     return std::unexpected(attributes.error());
   }
-  const auto name_end = std::ranges::find(header->device_name, '\0');
   ResolveRequest said{
       .device_name = {header->device_name.begin(), name_end},
       .port = header->port,

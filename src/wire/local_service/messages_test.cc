@@ -231,6 +231,11 @@ TEST(LocalServiceMessages, RefuseWhatIsCutOffMissingOrUnknown) {
   auto use = std::vector<std::byte>{payload.begin(), payload.end()};
   use[65] = std::byte{3};
   EXPECT_FALSE(parse_resolve_request(use));
+  auto name = std::vector<std::byte>{payload.begin(), payload.end()};
+  std::fill_n(name.begin(), kDeviceNameBytes - 1, std::byte{'a'});
+  EXPECT_TRUE(parse_resolve_request(name));  // the longest
+  name[kDeviceNameBytes - 1] = std::byte{'a'};
+  EXPECT_FALSE(parse_resolve_request(name));
   // An attribute that nobody knows: refused if it is mandatory.
   for (const bool is_mandatory : {true, false}) {
     datagram.clear();
