@@ -21,7 +21,7 @@ using verbs::T10DifDomain;
 using wire::ProtectionTuple;
 
 constexpr std::size_t kSector = 512;
-constexpr std::size_t kSectors = 37;  // more than guards are made of together, twice
+constexpr std::size_t kSectors = 40;  // more than twice as many as guards are made of together
 constexpr std::size_t kTuple = SignedMemory::kTupleBytes;
 constexpr std::uint8_t kCheckAll =
     verbs::kCheckGuard | verbs::kCheckApplicationTag | verbs::kCheckReferenceTag;

@@ -152,6 +152,8 @@ class World {
   /// The ID on the wire of a life's end of a connection, which moves with the function.
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> wire_ids_;
   std::set<std::pair<std::size_t, std::uint64_t>> seen_requests_;
+  /// Connections whose messages have come, each with the LID of the sender.
+  std::set<std::pair<Lid, std::uint64_t>> heard_requests_;
   std::map<Lid, Instant> last_own_;  ///< when the last request of a port to SA arrives
   Instant next_tick_;
   bool is_settling_{};

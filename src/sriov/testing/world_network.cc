@@ -214,12 +214,11 @@ bool World::is_expected_there(std::size_t port, const Packet& packet) {
       header.attribute_id == static_cast<std::uint16_t>(wire::CmAttribute::SidrReq)) {
     return true;
   }
-  // A REJ that names no ID of ours is found by that of its REQ and the LID, which a sender that has
-  // moved since has not any more.
-  const Life* const sender = of(packet.sender);
-  if (sender != nullptr && sender->has_moved &&
-      header.attribute_id == static_cast<std::uint16_t>(wire::CmAttribute::Rej) &&
-      communication_ids_of(packet.mad.bytes).remote == 0) {
+  // A REJ that names no ID of ours is found by its REQ, if one came from the same LID: the sender
+  // may have moved since.
+  if (header.attribute_id == static_cast<std::uint16_t>(wire::CmAttribute::Rej) &&
+      communication_ids_of(packet.mad.bytes).remote == 0 &&
+      !heard_requests_.contains({packet.mad.slid, cookie_of(packet.mad.bytes)})) {
     return false;
   }
   // A REJ may be of a REQ that never came; and after time-wait nothing needs to arrive.
@@ -234,6 +233,7 @@ void World::arrive_at_port(std::size_t port, const Packet& packet) {
   if (packet.receiver == kPortLife) {
     expect(decision.action() != Action::Deliver, "a function gets a port's answer");
   } else if (decision.action() == Action::Deliver) {
+    heard_requests_.emplace(packet.mad.slid, cookie_of(packet.mad.bytes));
     const Life* const life = at(port, decision.function);
     const Life* const meant = of(packet.receiver);
     // A service whose function is not here any more has no other owner than the port's.
