@@ -64,10 +64,11 @@ srp_login() {
     modprobe sd_mod; modprobe sg; modprobe ib_srp reconnect_delay=2 fast_io_fail_tmo=120 dev_loss_tmo=600 || return 1
     wait_for 10 test -e /sys/class/infiniband_srp/srp-rxe0-1/add_target || return 1
     local name; name=$(cat /sync/weft_srp)
-    echo "id_ext=${name:0:16},ioc_guid=${name:16},dest=$A:5600" >/sys/class/infiniband_srp/srp-rxe0-1/add_target && appear 2
+    # libiscsi's tests move 1 MiB at a time, which SG_IO refuses unless the host's limit is as much.
+    echo "id_ext=${name:0:16},ioc_guid=${name:16},dest=$A:5600,max_sect=2048" >/sys/class/infiniband_srp/srp-rxe0-1/add_target && appear 2
 }
 iscsi_login() { # iscsi_login TRANSPORT PORT
-    modprobe sd_mod; modprobe sg; modprobe iscsi_tcp; modprobe ib_iser || return 1
+    modprobe sd_mod; modprobe sg; modprobe iscsi_tcp; modprobe ib_iser max_sectors=2048 || return 1
     mkdir -p /etc/iscsi /run/lock/iscsi /var/lib/iscsi
     echo InitiatorName=$IQN:linux >/etc/iscsi/initiatorname.iscsi
     pidof iscsid >/dev/null || { iscsid; sleep 1; }
@@ -99,9 +100,9 @@ commands() { # sg3-utils
 # Of Debian's libiscsi, through the kernel; a family at a time, since one that crashes takes the rest with it. What is known to be
 # the tests' own mistake, or the kernel's, is in MISTAKES of README.md.
 MISTAKES=${MISTAKES:-ReceiveCopyResults.CopyStatus}
-conformance() {
+conformance() { # conformance LETTERS: of families that begin with one
     local at family failed=0 passed=0 skipped=0; at=/dev/$(generic 1)
-    for family in $(iscsi-test-cu --list 2>/dev/null | grep -E '^SCSI\.[A-Za-z0-9]+$'); do
+    for family in $(iscsi-test-cu --list 2>/dev/null | grep -E "^SCSI\.$1[A-Za-z0-9]+\$"); do
         iscsi-test-cu --dataloss --allow-sanitize --test $family $at >/tmp/cu.log 2>&1 || echo "$family: exit status $?"
         passed=$((passed + $(grep -c 'passed$' /tmp/cu.log))) skipped=$((skipped + $(grep -c 'SKIPPED' /tmp/cu.log)))
         grep -A1 -E '^  Test: .*FAILED|^  Test: .*Failed' /tmp/cu.log | head -6
@@ -110,10 +111,8 @@ conformance() {
             case ",$MISTAKES," in *,$test,*) echo "known: $test" ;; *) failed=$((failed + 1)); echo "failed: $test" ;; esac
         done
     done
-    strace -f -e trace=ioctl iscsi-test-cu --dataloss --test SCSI.ExtendedCopy.Simple $at 2>&1 | grep -E "SG_IO.*= -1" | grep -oE "dxfer_len=[0-9]+|= -1 E.*" | xargs
-    cat /sys/class/block/$(disk 1)/queue/{max_sectors_kb,max_hw_sectors_kb,max_segments} | xargs
     echo "$passed passed, $failed failed, $skipped skipped"
-    [ $failed = 0 ] && [ $passed -gt 100 ]
+    [ $failed = 0 ] && [ $passed -gt 20 ]
 }
 # The link carries nothing for some seconds while blocks are written. (Taken down by `ip link`, the port of rxe goes as well, and
 # ib_srp of Linux 6.12 stays in its first attempt to reconnect: "QP creation failed", then a hung task.)
@@ -169,7 +168,9 @@ if wants srp; then
     step srp_commands true commands
     step srp_link_flaps true flap
     step srp_target_crashes "bash -c 'sleep 0.5; again weft_srp'" crash
-    step srp_conformance true conformance
+    step srp_conformance_1 true 'conformance [A-O]'
+    step srp_conformance_2 true 'conformance [P-R]'
+    step srp_conformance_3 true 'conformance [S-Z]'
     step srp_logout true 'for port in /sys/class/srp_remote_ports/port-*; do echo 1 >$port/delete; done; sleep 2; ! disks'
     step srp_attach -c true 'g=$(cat /sync/lio_srp); attach weft-srp srp://$A:5555/$(printf %016x ${g/#0x/0x})/0'
 fi
@@ -179,7 +180,9 @@ if wants iser; then
     step iser_commands true commands
     step iser_link_flaps true flap
     step iser_target_crashes "bash -c 'sleep 0.5; again weft_iser'" crash
-    step iser_conformance true conformance
+    step iser_conformance_1 true 'conformance [A-O]'
+    step iser_conformance_2 true 'conformance [P-R]'
+    step iser_conformance_3 true 'conformance [S-Z]'
     step iser_logout true 'iscsi_logout iser 3261'
     step iser_attach -c true "attach weft-iser iser://$A:3264/$IQN:lio/0"
 fi
