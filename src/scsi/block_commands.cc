@@ -125,9 +125,10 @@ Outcome<MediaCommand> begin(CommandContext& context, MediaKind kind, const Block
     return std::unexpected(outcome.error());
   }
   const BlockGeometry geometry = context.unit.device->geometry();
-  const bool is_transferred = !context.unit.nexuses.at(context.nexus_id).is_copy_managers;
-  if (needs.limits_transfer && is_transferred &&
-      fields.blocks > context.unit.options.max_transfer_bytes / geometry.block_bytes) {
+  // A copy manager's blocks pass no transport.
+  if (needs.limits_transfer &&
+      fields.blocks > context.unit.options.max_transfer_bytes / geometry.block_bytes &&
+      !context.unit.nexuses.at(context.nexus_id).is_copy_managers) {
     return invalid_field_in_cdb(static_cast<std::uint16_t>(context.cdb.size() - 3), 7);
   }
   if (needs.writes) {
