@@ -53,13 +53,15 @@ class SignedMemory {
       const std::uint64_t first = offset / whole;
       const std::uint64_t within = offset % whole;
       const std::uint64_t count = within == 0 ? std::min(length / whole, kTogether) : 0;
+      std::uint64_t done = count * whole;
       if (count != 0) {
         finish_reading(first, count);
         visit_whole(first, count, visit);
       } else {
-        visit_part(part_at(first, within, length), visit);
+        const Part part = part_at(first, within, length);
+        visit_part(part, visit);
+        done = part.length;
       }
-      const std::uint64_t done = count != 0 ? count * whole : part_at(first, within, length).length;
       offset += done;
       length -= done;
     }
