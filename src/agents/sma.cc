@@ -118,6 +118,9 @@ std::uint16_t FabricAgents::serve(Request& request, const MadHeader& header) {
       (row->is_of_switches && !tables_.port(request.own).is_switch_port())) {
     return wire::kMadStatusMethodAttributeUnsupported;
   }
+  if (request.is_set && tables_.port(request.own).is_omni_path()) {
+    return wire::kMadStatusMethodAttributeUnsupported;  // it has a manager of its own
+  }
   const Handler handler = request.is_set ? row->set : row->get;
   return handler == nullptr ? wire::kMadStatusMethodAttributeUnsupported
                             : (this->*handler)(request);

@@ -110,7 +110,7 @@ PortInfo FabricAgents::port_info(PortIndex index) const {
   if (is_management_port(record)) {
     info.mkey = port.mkey;
     info.gid_prefix = port.gid_prefix;
-    info.lid = record.lid;
+    info.lid = record.is_omni_path() ? Lid{} : record.lid;  // of 24 bits
     info.master_sm_lid = record.sm_lid;
     info.master_sm_sl = record.sm_sl;
     info.mkey_lease_period = port.mkey_lease_period;

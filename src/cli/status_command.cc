@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -61,8 +62,17 @@ void print_shared_ports(const json& status) {
   }
 }
 
+/// In hex for Omni-Path, as its tools have LIDs.
+[[nodiscard]] std::string lid_of(const json& port) {
+  const auto lid = port["lid"].get<std::uint32_t>();
+  return port["link"] == "opa" ? fmt::format("{:#08x}", lid) : fmt::format("{}", lid);
+}
+
 void print_ports(const json& status, bool counters) {
-  fmt::print("{:<14} {:<8} {:>5} {:<14}", "PORT", "STATE", "LID", "PEER");
+  const bool has_omni_path =
+      std::ranges::any_of(status["ports"], [](const json& port) { return port["link"] == "opa"; });
+  const int lid_width = has_omni_path ? 8 : 5;
+  fmt::print("{:<14} {:<8} {:>{}} {:<14}", "PORT", "STATE", "LID", lid_width, "PEER");
   if (counters) {
     fmt::print(" {:>12} {:>14} {:>12} {:>14} {:>8} {:>8} {:>6}", "XmitPkts", "XmitData", "RcvPkts",
                "RcvData", "Discards", "RcvErrs", "Downed");
@@ -72,8 +82,8 @@ void print_ports(const json& status, bool counters) {
     if (port["kind"] == "switch" && port["port"] == 0) {
       continue;
     }
-    fmt::print("{:<14} {} {:>5} {:<14}", port["name"].get<std::string>(), state_of(port),
-               port["lid"].get<int>(), peer_of(port));
+    fmt::print("{:<14} {} {:>{}} {:<14}", port["name"].get<std::string>(), state_of(port),
+               lid_of(port), lid_width, peer_of(port));
     if (counters) {
       const json& c = port["counters"];
       const auto number = [&](const char* name) { return c[name].get<std::uint64_t>(); };

@@ -51,6 +51,7 @@ using nlohmann::json;
   }
   entry["guid"] = fmt::format("{:#018x}", port.guid.value());
   entry["state"] = verbs::name_of(port.state);
+  entry["link"] = fabric::key_of(port.link_type);
   entry["lid"] = port.lid.value();
   entry["lmc"] = port.lmc;
   entry["mtu"] = verbs::bytes(port.active_mtu);

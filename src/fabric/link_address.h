@@ -1,10 +1,11 @@
 #pragma once
 
 // Kinds of links and the addresses that a packet carries on them: 16-bit LIDs (InfiniBand), 24-bit
-// extended LIDs (Omni-Path), or MAC addresses (Ethernet). fabric::validate refuses links of kinds
-// other than InfiniBand until something can send on them. Values; no threads.
+// extended LIDs (Omni-Path), or MAC addresses (Ethernet). fabric::validate refuses Ethernet until
+// something can send on it. Values; no threads.
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -17,30 +18,76 @@ namespace weft::fabric {
 
 enum class LinkType : std::uint8_t { InfiniBand = 1, Ethernet = 2, OmniPath = 3 };
 
-/// The name in topology files.
+/// What a kind of link is called: in messages, and as the `link` of topology files.
+struct LinkTypeNames {
+  LinkType type{};
+  std::string_view name;
+  std::string_view key;
+};
+
+inline constexpr std::array<LinkTypeNames, 3> kLinkTypes = {
+    {
+     {LinkType::InfiniBand, "InfiniBand", "infiniband"},
+     {LinkType::Ethernet, "Ethernet", "ethernet"},
+     {LinkType::OmniPath, "OmniPath", "opa"},
+     }
+};
+
 [[nodiscard]] constexpr std::string_view name_of(LinkType type) {
-  switch (type) {
-    case LinkType::InfiniBand:
-      return "InfiniBand";
-    case LinkType::Ethernet:
-      return "Ethernet";
-    case LinkType::OmniPath:
-      return "OmniPath";
+  for (const LinkTypeNames& row : kLinkTypes) {
+    if (row.type == type) {
+      return row.name;
+    }
   }
   return "reserved";
 }
 
-/// The inverse of name_of(); nullopt for an unknown name.
+/// The word of topology files.
+[[nodiscard]] constexpr std::string_view key_of(LinkType type) {
+  for (const LinkTypeNames& row : kLinkTypes) {
+    if (row.type == type) {
+      return row.key;
+    }
+  }
+  return "reserved";
+}
+
+/// The inverse of name_of() and key_of(); nullopt for an unknown name.
 [[nodiscard]] constexpr std::optional<LinkType> find_link_type(std::string_view name) {
-  for (const LinkType type : {LinkType::InfiniBand, LinkType::Ethernet, LinkType::OmniPath}) {
-    if (name == name_of(type)) {
-      return type;
+  for (const LinkTypeNames& row : kLinkTypes) {
+    if (name == row.name || name == row.key) {
+      return row.type;
     }
   }
   return std::nullopt;
 }
 
-using ExtendedLid = Ordered<struct ExtendedLidTag, std::uint32_t>;  // 24 bits
+/// Omni-Path's local identifier, 24 bits. The ranges are those of the kernel's opa_addr.h: four set
+/// bits on top mean more than one receiver, and a fifth a collective, which nothing here sends.
+class ExtendedLid {
+ public:
+  using value_type = std::uint32_t;
+
+  constexpr ExtendedLid() = default;
+  constexpr explicit ExtendedLid(value_type value) : value_(value) {}
+
+  [[nodiscard]] constexpr value_type value() const { return value_; }
+  [[nodiscard]] constexpr bool is_unicast() const { return value_ >= 1 && value_ < kFirstGroup; }
+  [[nodiscard]] constexpr bool is_multicast() const {
+    return value_ >= kFirstGroup && value_ < kFirstCollective;
+  }
+  [[nodiscard]] constexpr bool is_permissive() const { return value_ == kPermissive; }
+
+  static constexpr value_type kFirstGroup = 0xF0'0000;
+  static constexpr value_type kFirstCollective = 0xF8'0000;
+  static constexpr value_type kPermissive = 0xFF'FFFF;
+
+  friend constexpr auto operator<=>(ExtendedLid, ExtendedLid) = default;
+
+ private:
+  value_type value_{};
+};
+
 using MacAddress = std::array<std::uint8_t, 6>;
 
 struct LidPair {

@@ -30,11 +30,28 @@ TEST(LinkAddress, HasTheBodyOfItsLink) {
   EXPECT_NE(ethernet, extended);
 }
 
-TEST(LinkType, IsFoundByItsName) {
+TEST(LinkType, IsFoundByItsNameAndByTheWordOfFiles) {
   for (const LinkType type : {LinkType::InfiniBand, LinkType::Ethernet, LinkType::OmniPath}) {
     EXPECT_EQ(find_link_type(name_of(type)), type);
+    EXPECT_EQ(find_link_type(key_of(type)), type);
   }
-  EXPECT_FALSE(find_link_type("infiniband"));
+  EXPECT_EQ(key_of(LinkType::OmniPath), "opa");
+  EXPECT_FALSE(find_link_type("token-ring"));
+  EXPECT_FALSE(find_link_type("reserved"));
+}
+
+TEST(ExtendedLid, HasTheRangesOfOmniPath) {
+  EXPECT_FALSE(ExtendedLid{}.is_unicast());
+  EXPECT_TRUE(ExtendedLid{1}.is_unicast());
+  EXPECT_TRUE(ExtendedLid{0xC000}.is_unicast());  // where InfiniBand's groups begin
+  EXPECT_TRUE(ExtendedLid{0xEF'FFFF}.is_unicast());
+  EXPECT_FALSE(ExtendedLid{0xEF'FFFF}.is_multicast());
+  EXPECT_TRUE(ExtendedLid{0xF0'0000}.is_multicast());
+  EXPECT_FALSE(ExtendedLid{0xF0'0000}.is_unicast());
+  EXPECT_TRUE(ExtendedLid{0xF7'FFFF}.is_multicast());
+  EXPECT_FALSE(ExtendedLid{0xF8'0000}.is_multicast());
+  EXPECT_TRUE(ExtendedLid{0xFF'FFFF}.is_permissive());
+  EXPECT_FALSE(ExtendedLid{0xFF'FFFE}.is_permissive());
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ void add_hop(const TablesView& view, const Hop& hop, Path& path) {
 }
 
 template <class Tables>
-MulticastTree tree_of(const Tables& tables, PortIndex source, Lid mlid) {
+MulticastTree tree_of(const Tables& tables, PortIndex source, WalkLid mlid) {
   MulticastTree tree;
   tree.source = source;
   tree.stopped_at = source;
@@ -58,7 +58,7 @@ MulticastTree tree_of(const Tables& tables, PortIndex source, Lid mlid) {
       tree.outcome = PathUse::SourceDown;
       return tree;
     }
-    if (const auto failure = blocking_end(tables, source, Traffic::Data)) {
+    if (const auto failure = blocking_end(tables, source, Traffic::Data, mlid.type())) {
       tree.outcome = *failure;
       return tree;
     }
@@ -159,13 +159,17 @@ Path damaged_at(const Path& path, std::size_t hop) {
 }
 
 MulticastTree resolve_multicast(const TablesView& view, PortIndex source, Lid mlid) {
-  MulticastTree tree = tree_of(view, source, mlid);
+  MulticastTree tree = tree_of(view, source, WalkLid{mlid});
   tree.generation = view.generation();
   return tree;
 }
 
 MulticastTree resolve_multicast(const TablesBuilder& tables, PortIndex source, Lid mlid) {
-  return tree_of(tables, source, mlid);
+  return tree_of(tables, source, WalkLid{mlid});
+}
+
+MulticastTree resolve_multicast(const TablesBuilder& tables, PortIndex source, ExtendedLid mlid) {
+  return tree_of(tables, source, WalkLid{mlid});
 }
 
 std::string describe(const TablesView& view, const Path& path) {

@@ -97,6 +97,9 @@ struct MulticastTree {
 /// The same in tables that are not published: the tree has no generation.
 [[nodiscard]] MulticastTree resolve_multicast(const TablesBuilder& tables, PortIndex source,
                                               Lid mlid);
+/// The same by the tables of Omni-Path switches.
+[[nodiscard]] MulticastTree resolve_multicast(const TablesBuilder& tables, PortIndex source,
+                                              ExtendedLid mlid);
 
 /// Text like `h1:1 -> s1:1, s1:2 -> h2:1: Delivered`, for messages.
 [[nodiscard]] std::string describe(const TablesView& view, const Path& path);

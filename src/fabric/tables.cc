@@ -320,29 +320,48 @@ bool TablesView::is_management_level(PortIndex port, ServiceLevel sl) const {
          (found->levels >> sl.value() & 1) != 0;
 }
 
-PortNumber TablesView::forward(const NodeRecord& node, Lid dlid) const {
-  if (dlid.value() >= node.forwarding_count) {
+/// A position below the table's first one has wrapped, and lies behind its end.
+PortNumber TablesView::entry(const NodeRecord& node, std::uint32_t position) const {
+  if (position >= node.forwarding_count) {
     return kNoRoute;
   }
-  return PortNumber{forwarding_[node.forwarding_offset + dlid.value()]};
+  return PortNumber{forwarding_[node.forwarding_offset + position]};
+}
+
+PortNumber TablesView::forward(const NodeRecord& node, Lid dlid) const {
+  return entry(node, dlid.value());
+}
+
+PortNumber TablesView::forward(NodeIndex switch_node, ExtendedLid dlid) const {
+  const NodeRecord& record = node(switch_node);
+  return entry(record, dlid.value() - record.forwarding_first);
+}
+
+bool TablesView::is_in_mask(const NodeRecord& node, std::uint32_t position, PortNumber port) const {
+  if (position >= node.multicast_count || port.value() >= node.port_count) {
+    return false;
+  }
+  const std::uint64_t at =
+      node.multicast_offset + std::uint64_t{position} * node.mask_bytes() + port.value() / 8U;
+  return (multicast_[at] >> port.value() % 8 & 1) != 0;
 }
 
 bool TablesView::forwards_multicast(const NodeRecord& node, Lid mlid, PortNumber port) const {
-  if (!mlid.is_multicast() || mlid.value() - kFirstMlid >= node.multicast_count ||
-      port.value() >= node.port_count) {
-    return false;
-  }
-  const std::uint64_t at = node.multicast_offset +
-                           std::uint64_t{mlid.value() - kFirstMlid} * node.mask_bytes() +
-                           port.value() / 8U;
-  return (multicast_[at] >> port.value() % 8 & 1) != 0;
+  return mlid.is_multicast() && is_in_mask(node, mlid.value() - kFirstMlid, port);
+}
+
+bool TablesView::forwards_multicast(NodeIndex switch_node, ExtendedLid mlid,
+                                    PortNumber port) const {
+  return mlid.is_multicast() &&
+         is_in_mask(node(switch_node), mlid.value() - ExtendedLid::kFirstGroup, port);
 }
 
 verbs::PortAttributes attributes_of(const PortRecord& port, std::span<const Gid> gids,
                                     std::span<const PKey> pkeys) {
   return {
-      .state = port.state,
-      .lid = port.lid,
+      .state = port.is_omni_path() ? PortState::Down : port.state,
+      .lid = port.is_omni_path() ? Lid{}
+          : port.lid,
       .lmc = port.lmc,
       .sm_lid = port.sm_lid,
       .sm_sl = port.sm_sl,
@@ -350,7 +369,7 @@ verbs::PortAttributes attributes_of(const PortRecord& port, std::span<const Gid>
       .active_mtu = port.active_mtu,
       .active_width = port.active_width,
       .active_speed = port.active_speed,
-      .gids = {gids.begin(),  gids.end() },
+      .gids = {gids.begin(), gids.end()},
       .pkeys = {pkeys.begin(), pkeys.end()}
   };
 }
@@ -368,13 +387,25 @@ std::string port_name(const TablesView& view, PortIndex index) {
                      port.number.value());
 }
 
+/// In decimal as ever for InfiniBand, and in hex for Omni-Path, as its tools have LIDs.
+std::string lid_text(const PortRecord& port) {
+  return port.is_omni_path() ? fmt::format("{:#08x}", port.lid.value())
+                             : fmt::format("{}", port.lid.value());
+}
+
 namespace {
+
+/// Nothing for InfiniBand, which is the usual.
+std::string kind_text(const TablesView& view, PortIndex first) {
+  const LinkType type = view.port(first).link_type;
+  return type == LinkType::InfiniBand ? std::string{} : fmt::format(" {}", name_of(type));
+}
 
 void show_port(std::string& text, const TablesView& view, const PortRecord& port) {
   const auto out = std::back_inserter(text);
   fmt::format_to(out, "    port {} {}", port.number.value(), name_of(port.state));
   if (port.lid != Lid{}) {
-    fmt::format_to(out, " LID {}", port.lid.value());
+    fmt::format_to(out, " LID {}", lid_text(port));
     if (port.lmc != 0) {
       fmt::format_to(out, "..{} LMC {}", port.lid.value() + (1U << port.lmc) - 1, port.lmc);
     }
@@ -405,7 +436,8 @@ std::string show(const TablesView& view) {
                  view.subnet_prefix());
   for (const NodeRecord& node : view.nodes()) {
     if (node.kind == NodeKind::Switch) {
-      fmt::format_to(out, "switch {} node GUID {:#018x}\n", view.name(node), node.guid.value());
+      fmt::format_to(out, "switch {} node GUID {:#018x}{}\n", view.name(node), node.guid.value(),
+                     kind_text(view, node.first_port));
       for (const PortRecord& port : view.ports_of(node)) {
         show_port(text, view, port);
       }
@@ -413,7 +445,8 @@ std::string show(const TablesView& view) {
     }
     fmt::format_to(out, "host {}\n", view.name(node));
     for (const HcaRecord& hca : view.hcas_of(node)) {
-      fmt::format_to(out, "  {} node GUID {:#018x}\n", view.name(hca), hca.guid.value());
+      fmt::format_to(out, "  {} node GUID {:#018x}{}\n", view.name(hca), hca.guid.value(),
+                     kind_text(view, hca.first_port));
       for (const PortRecord& port : view.ports_of(hca)) {
         show_port(text, view, port);
       }

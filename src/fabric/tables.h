@@ -52,9 +52,10 @@ enum class PortFlag : std::uint8_t {
   Tapped = 1,  // a capture is active: packets that cross the port are shown to it
 };
 
-/// One port. `state` is the port's own; a link carries data if both its ports allow it. Width and
-/// speed are encoded as in PortInfo (width: 1 1x, 2 4x, 4 8x, 8 12x; speed: 1 2.5, 2 5, 4 10 Gb/s
-/// per lane).
+/// One port. `state` is the port's own; a link carries data if both its ports allow it. `link_type`
+/// is that of the port's HCA or switch, cabled or not, and says what `lid` is: an Omni-Path port
+/// has a LID of 24 bits there, of a space of its own, and no LMC. Width and speed are encoded as in
+/// PortInfo (width: 1 1x, 2 4x, 4 8x, 8 12x; speed: 1 2.5, 2 5, 4 10 Gb/s per lane).
 struct PortRecord {
   Guid guid;
   std::int64_t delay_ns{};  // of the cable, one way
@@ -84,20 +85,31 @@ struct PortRecord {
   [[nodiscard]] bool is_switch_port() const { return hca == kNoHca; }
   [[nodiscard]] bool is_tapped() const { return flags.has(PortFlag::Tapped); }
   [[nodiscard]] Duration delay() const { return Duration::nanoseconds(delay_ns); }
+  [[nodiscard]] bool is_omni_path() const { return link_type == LinkType::OmniPath; }
+  /// Of an Omni-Path port; else 0.
+  [[nodiscard]] ExtendedLid extended_lid() const {
+    return is_omni_path() ? ExtendedLid{lid.value()} : ExtendedLid{};
+  }
   /// True if `destination` is the port's LID with any path bits.
   [[nodiscard]] bool owns(Lid destination) const {
-    return lid != Lid{} && destination >= lid && destination.value() - lid.value() < 1U << lmc;
+    return lid != Lid{} && !is_omni_path() && destination >= lid &&
+           destination.value() - lid.value() < 1U << lmc;
+  }
+  [[nodiscard]] bool owns(ExtendedLid destination) const {
+    return destination != ExtendedLid{} && destination == extended_lid();
   }
 };
 
 /// A host or a switch. A host's ports are those of its HCAs, in order; a switch's ports are 0 ..
-/// port_count-1, so `first_port` is its management port.
+/// port_count-1, so `first_port` is its management port. The tables of an Omni-Path switch are by
+/// extended LIDs, of which the unicast ones begin at `forwarding_first`, so that they need no more
+/// room where LIDs have more bits.
 struct NodeRecord {
   Guid guid;  // NodeInfo NodeGUID of a switch; system image GUID of a host
   std::uint64_t forwarding_offset{};
   std::uint64_t multicast_offset{};
   std::uint32_t forwarding_count{};  // LinearFDBTop + 1, or 0
-  std::uint32_t multicast_count{};   // MLIDs 0xC000 .. 0xC000 + multicast_count - 1
+  std::uint32_t multicast_count{};   // MLIDs 0xC000 .. 0xC000 + multicast_count - 1, or 0xF00000 ..
   std::uint32_t name_offset{};
   std::uint32_t name_bytes{};
   PortIndex first_port;
@@ -107,7 +119,8 @@ struct NodeRecord {
   NodeKind kind{NodeKind::Host};
   std::uint8_t
       removed{};  // not 0: no cables, no LIDs; the entry remains so that indices stay valid
-  std::array<std::uint8_t, 6> reserved{};
+  std::array<std::uint8_t, 2> reserved{};
+  std::uint32_t forwarding_first{};  // 0 of an InfiniBand switch
 
   /// Bytes of one multicast port mask, in which bit n is port n.
   [[nodiscard]] std::uint32_t mask_bytes() const { return (port_count + 7) / 8; }
@@ -212,7 +225,7 @@ class TablesView {
   /// Port `number` of a switch, or of HCA `hca` of a host, counted from 0.
   [[nodiscard]] std::optional<PortIndex> find_port(NodeIndex node, PortNumber number,
                                                    std::uint32_t hca = 0) const;
-  /// The port that owns `lid`, or kNoPort. Global knowledge, not a route.
+  /// The InfiniBand port that owns `lid`, or kNoPort. Global knowledge, not a route.
   [[nodiscard]] PortIndex owner_of(Lid lid) const;
   /// The port whose GID table contains `gid`, or kNoPort. Binary search.
   [[nodiscard]] PortIndex owner_of(const Gid& gid) const;
@@ -227,15 +240,21 @@ class TablesView {
   [[nodiscard]] PortNumber forward(NodeIndex switch_node, Lid dlid) const {
     return forward(node(switch_node), dlid);
   }
+  [[nodiscard]] PortNumber forward(NodeIndex switch_node, ExtendedLid dlid) const;
   /// True if the switch forwards `mlid` to `port`.
   [[nodiscard]] bool forwards_multicast(const NodeRecord& node, Lid mlid, PortNumber port) const;
   [[nodiscard]] bool forwards_multicast(NodeIndex switch_node, Lid mlid, PortNumber port) const {
     return forwards_multicast(node(switch_node), mlid, port);
   }
+  [[nodiscard]] bool forwards_multicast(NodeIndex switch_node, ExtendedLid mlid,
+                                        PortNumber port) const;
 
  private:
   TablesView() = default;
   friend class TablesValidator;
+  [[nodiscard]] PortNumber entry(const NodeRecord& node, std::uint32_t position) const;
+  [[nodiscard]] bool is_in_mask(const NodeRecord& node, std::uint32_t position,
+                                PortNumber port) const;
 
   std::uint64_t generation_{};
   std::uint64_t subnet_prefix_{};
@@ -300,6 +319,8 @@ class TablesBuilder {
   void set_link_state(PortIndex port, PortState state);
   /// `lid` must be a multiple of 2^lmc.
   void set_lid(PortIndex port, Lid lid, std::uint8_t lmc);
+  /// Of an Omni-Path port.
+  void set_lid(PortIndex port, ExtendedLid lid);
   /// Sets LID and SL of the port's master subnet manager.
   void set_subnet_manager(PortIndex port, Lid lid, ServiceLevel sl);
   /// The subnet manager requests that the port's clients register again (IBTA vol 1 §14.4.11).
@@ -318,18 +339,26 @@ class TablesBuilder {
 
   /// kNoRoute removes the entry. `switch_node` must be a switch and `port` one of its ports.
   void set_forwarding(NodeIndex switch_node, Lid lid, PortNumber port);
+  /// The same of an Omni-Path switch.
+  void set_forwarding(NodeIndex switch_node, ExtendedLid lid, PortNumber port);
   /// Removes all entries of the switch.
   void clear_forwarding(NodeIndex switch_node);
   /// Adds `port` to, or removes it from, the forwarding mask of `mlid`.
   void set_multicast(NodeIndex switch_node, Lid mlid, PortNumber port, bool forward);
+  void set_multicast(NodeIndex switch_node, ExtendedLid mlid, PortNumber port, bool forward);
   void clear_multicast(NodeIndex switch_node, Lid mlid);
+  /// Removes all groups of the switch.
+  void clear_multicast(NodeIndex switch_node);
 
   /// Programming by subnet management (tables_blocks.cc). Entries above the top are kept but not
   /// used (SwitchInfo LinearFDBTop); initially there is no top.
   void set_forwarding_top(NodeIndex switch_node, Lid top);
   /// The egress port for a packet, subject to the top.
   [[nodiscard]] PortNumber forward(NodeIndex switch_node, Lid dlid) const;
+  [[nodiscard]] PortNumber forward(NodeIndex switch_node, ExtendedLid dlid) const;
   [[nodiscard]] bool forwards_multicast(NodeIndex switch_node, Lid mlid, PortNumber port) const;
+  [[nodiscard]] bool forwards_multicast(NodeIndex switch_node, ExtendedLid mlid,
+                                        PortNumber port) const;
   /// Sets the 64 LIDs from 64 times `block` on. Ports that the switch lacks become kNoRoute, as do
   /// LIDs that are not unicast. True if something changed.
   bool set_forwarding_block(NodeIndex switch_node, std::uint32_t block,
@@ -366,6 +395,7 @@ class TablesBuilder {
   void add_host(const Topology& topology, std::uint32_t position);
   void add_switch(const Topology& topology, std::uint32_t position);
   void add_link(const LinkDescription& link);
+  void set_group_port(NodeIndex switch_node, std::uint32_t group, PortNumber port, bool forward);
   std::uint32_t add_name(std::string_view name);
   PortRecord& mutable_port(PortIndex index) {
     ++port_changes_;
@@ -397,7 +427,11 @@ class TablesBuilder {
 /// Text like `h1:1`, `h1/weft1:2`, `s1:36`.
 [[nodiscard]] std::string port_name(const TablesView& view, PortIndex port);
 
-/// A port as its users see it; `gids` and `pkeys` are its tables.
+/// A port's LID as people read it.
+[[nodiscard]] std::string lid_text(const PortRecord& port);
+
+/// A port as the users of verbs see it; `gids` and `pkeys` are its tables. An Omni-Path port is
+/// Down for them, whatever it carries: no QP of theirs can send on it.
 [[nodiscard]] verbs::PortAttributes attributes_of(const PortRecord& port, std::span<const Gid> gids,
                                                   std::span<const PKey> pkeys);
 

@@ -103,17 +103,20 @@ class PKeyPool {
   std::vector<PKey> pool_;
 };
 
+/// Those of Omni-Path are of another space.
+bool has_lid(const PortRecord& port) { return port.lid != Lid{} && !port.is_omni_path(); }
+
 /// A port without a cable does not take a LID from one with a cable: it is a virtual function's.
 std::vector<PortIndex> owners_by_lid(std::span<const PortRecord> ports) {
   std::size_t top = 0;
   for (const PortRecord& port : ports) {
-    if (port.lid != Lid{}) {
+    if (has_lid(port)) {
       top = std::max<std::size_t>(top, port.lid.value() + (std::size_t{1} << port.lmc));
     }
   }
   std::vector<PortIndex> owners(top, kNoPort);
   for (std::size_t i = 0; i < ports.size(); ++i) {
-    if (ports[i].lid == Lid{}) {
+    if (!has_lid(ports[i])) {
       continue;
     }
     for (std::size_t offset = 0; offset < std::size_t{1} << ports[i].lmc; ++offset) {
@@ -238,6 +241,7 @@ void TablesBuilder::add_host(const Topology& topology, std::uint32_t position) {
       port.node = node_index;
       port.hca = hca_index;
       port.lmc = port_description.lmc;
+      port.link_type = description.link_type;
       port.max_mtu = port.active_mtu = port_description.max_mtu;
       pkeys_.push_back(port_description.pkeys);
       gids_.push_back({
@@ -267,6 +271,7 @@ void TablesBuilder::add_switch(const Topology& topology, std::uint32_t position)
     port.guid = node.guid;  // IBTA vol 1 §14.2.5.3: all ports of a switch share its port GUID
     port.node = node_index;
     port.number = PortNumber{static_cast<std::uint8_t>(number)};
+    port.link_type = description.link_type;
     const bool is_management_port = number == 0;
     pkeys_.push_back(is_management_port ? std::vector{kDefaultPKey} : std::vector<PKey>{});
     gids_.push_back(is_management_port ? std::vector{Gid{subnet_prefix_, port.guid}}
@@ -283,8 +288,6 @@ void TablesBuilder::add_link(const LinkDescription& link) {
   set_active_mtu(a, mtu);
   set_active_mtu(b, mtu);
   set_link(a, megabits(link.rate_gbps), link.delay);
-  mutable_port(a).link_type = link.type;
-  mutable_port(b).link_type = link.type;
 }
 
 PortIndex TablesBuilder::port_of(const EndPoint& end_point) const {
@@ -410,15 +413,21 @@ void TablesBuilder::set_forwarding(NodeIndex switch_node, Lid lid, PortNumber po
 
 void TablesBuilder::clear_forwarding(NodeIndex switch_node) {
   forwarding_.at(switch_node.value()).clear();
+  nodes_[switch_node.value()].forwarding_first = 0;
 }
 
 void TablesBuilder::set_multicast(NodeIndex switch_node, Lid mlid, PortNumber port, bool forward) {
+  WEFT_ASSERT(mlid.is_multicast(), "the caller names what the fabric has");
+  set_group_port(switch_node, mlid.value() - kFirstMlid, port, forward);
+}
+
+void TablesBuilder::set_group_port(NodeIndex switch_node, std::uint32_t group, PortNumber port,
+                                   bool forward) {
   const NodeRecord& record = node(switch_node);
   WEFT_ASSERT(record.kind == NodeKind::Switch, "the caller names what the fabric has");
-  WEFT_ASSERT(mlid.is_multicast() && port.value() < record.port_count,
-              "the caller names what the fabric has");
+  WEFT_ASSERT(port.value() < record.port_count, "the caller names what the fabric has");
   std::vector<std::uint8_t>& table = multicast_[switch_node.value()];
-  const std::size_t begin = std::size_t{mlid.value() - kFirstMlid} * record.mask_bytes();
+  const std::size_t begin = std::size_t{group} * record.mask_bytes();
   if (begin >= table.size()) {
     if (!forward) {
       return;

@@ -14,7 +14,7 @@
 namespace weft::fabric {
 
 inline constexpr std::uint64_t kImageMagic = 0x3142'4146'5446'4557;  // "WEFTFAB1"
-inline constexpr std::uint32_t kImageVersion = 3;
+inline constexpr std::uint32_t kImageVersion = 4;
 inline constexpr std::uint32_t kFirstMlid = 0xC000;
 
 /// The sections of an image, in the order of ImageHeader::sections.

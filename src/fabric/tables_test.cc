@@ -9,11 +9,13 @@
 #include "base/random.h"
 #include "fabric/path.h"
 #include "fabric/tables_image.h"
+#include "fabric/testing/omni_path_star.h"
 #include "fabric/testing/running_fabric.h"
 
 namespace weft::fabric {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::RunningFabric;
 
 TEST(Tables, SayWhatTheTopologySays) {
@@ -210,6 +212,18 @@ TEST(Show, NamesStatesLidsAndTaps) {
             "    port 0 Active LID 3\n"
             "    port 1 Down -> h1:1\n"
             "    port 2 Active -> h2:1\n");
+}
+
+TEST(Tables, ShowOmniPathPortsAndTheirLids) {
+  TablesBuilder builder{testing::omni_path_beside_infiniband()};
+  testing::bring_up_omni_path(builder);
+  const std::vector<std::byte> image = builder.build(1);
+  const TablesView view = *TablesView::open(image);
+  EXPECT_THAT(show(view), HasSubstr(" OmniPath\n    port 1 Active LID 0x123401 -> os1:1\n"));
+  const PortRecord& o1 = view.port(*view.find_port(*view.find_node("o1"), PortNumber{1}));
+  const verbs::PortAttributes seen = attributes_of(o1, view.gids(o1), view.pkeys(o1));
+  EXPECT_EQ(seen.state, PortState::Down);  // for verbs, which cannot send there
+  EXPECT_EQ(seen.lid, Lid{});
 }
 
 }  // namespace

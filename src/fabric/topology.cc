@@ -63,6 +63,39 @@ Result<void> check_port(const HostDescription& host, const HcaDescription& hca,
   return {};
 }
 
+Result<void> check_link_type(std::string_view node, LinkType type) {
+  if (type == LinkType::InfiniBand || type == LinkType::OmniPath) {
+    return {};
+  }
+  return fail(ErrorCode::NotSupported,
+              "{} has links of type {}; nothing sends on those yet: \"{}\" and \"{}\" are possible",
+              node, name_of(type), key_of(LinkType::InfiniBand), key_of(LinkType::OmniPath));
+}
+
+/// What an Omni-Path HCA has not got: it is no device of verbs, and its ports have one LID and the
+/// MTU of their links.
+Result<void> check_omni_path(const HostDescription& host, const HcaDescription& hca) {
+  if (!hca.functions.empty()) {
+    return fail(ErrorCode::NotSupported, "{}/{}: an Omni-Path HCA has no virtual functions",
+                host.name, hca.name);
+  }
+  for (const HcaPortDescription& port : hca.ports) {
+    if (port.lmc != 0 || port.max_mtu != HcaPortDescription{}.max_mtu) {
+      return fail(ErrorCode::NotSupported,
+                  "{}/{}: an Omni-Path port has one LID and an MTU of {}; leave lmc and mtu out",
+                  host.name, hca.name, kOmniPathMtuBytes);
+    }
+  }
+  return {};
+}
+
+Result<void> check_kind(const HostDescription& host, const HcaDescription& hca) {
+  if (hca.link_type == LinkType::OmniPath) {
+    return check_omni_path(host, hca);
+  }
+  return check_link_type(fmt::format("{}/{}", host.name, hca.name), hca.link_type);
+}
+
 Result<void> check_host(const HostDescription& host) {
   if (host.hcas.empty() || host.hcas.size() > kMaxHcasPerHost) {
     return fail(ErrorCode::InvalidArgument, "host {} has {} HCAs; 1 to {} are possible", host.name,
@@ -84,6 +117,9 @@ Result<void> check_host(const HostDescription& host) {
       if (auto checked = check_port(host, hca, port); !checked) {
         return checked;
       }
+    }
+    if (auto checked = check_kind(host, hca); !checked) {
+      return checked;
     }
   }
   return {};
@@ -145,6 +181,10 @@ Result<void> check_nodes(const Topology& topology) {
       return fail(ErrorCode::InvalidArgument, "switch {} has {} ports; 1 to {} are possible",
                   node.name, node.port_count, kMaxPortsPerSwitch);
     }
+    if (auto checked = check_link_type(fmt::format("switch {}", node.name), node.link_type);
+        !checked) {
+      return checked;
+    }
   }
   for (const HostDescription& host : topology.hosts) {
     if (auto checked = check_functions(host, names); !checked) {
@@ -181,6 +221,26 @@ std::uint64_t key_of(const EndPoint& end) {
          std::uint64_t{end.hca} << 8 | end.port.value();
 }
 
+/// A cable joins two ports of its own kind.
+Result<void> check_ends(const Topology& topology, const LinkDescription& link) {
+  const LinkType a = link_type_of(topology, link.a);
+  const LinkType b = link_type_of(topology, link.b);
+  if (a != b) {
+    return fail(ErrorCode::InvalidArgument,
+                "{} is a port of type {}, and {} of type {}: a link joins ports of one type; give "
+                "both nodes link = \"{}\", or neither",
+                to_string(topology, link.a), name_of(a), to_string(topology, link.b), name_of(b),
+                key_of(a == LinkType::InfiniBand ? b : a));
+  }
+  if (link.type != a) {
+    return fail(ErrorCode::InvalidArgument,
+                "the link at {} is of type {}, and the ports that it joins are of type {}: an HCA "
+                "or a switch has link = \"{}\" where its links have",
+                to_string(topology, link.a), name_of(link.type), name_of(a), key_of(link.type));
+  }
+  return {};
+}
+
 Result<void> check_links(const Topology& topology) {
   constexpr double kMaxRateGbps = 4000;                 // policy: the tables hold Mb/s in 32 bits
   constexpr Duration kMaxDelay = Duration::seconds(1);  // policy
@@ -194,10 +254,8 @@ Result<void> check_links(const Topology& topology) {
         return fail(ErrorCode::InvalidArgument, "{} has two cables", to_string(topology, end));
       }
     }
-    if (link.type != LinkType::InfiniBand) {
-      return fail(ErrorCode::NotSupported,
-                  "the link at {} is of type {}; nothing sends on links other than {} yet",
-                  to_string(topology, link.a), name_of(link.type), name_of(LinkType::InfiniBand));
+    if (auto checked = check_ends(topology, link); !checked) {
+      return checked;
     }
     if (link.rate_gbps && !(*link.rate_gbps >= 0.001 && *link.rate_gbps <= kMaxRateGbps)) {
       return fail(ErrorCode::InvalidArgument,
@@ -243,6 +301,11 @@ void show_peer(std::string& text, const Topology& topology, const PeerMap& peers
   text += '\n';
 }
 
+/// Nothing for InfiniBand, which is the usual.
+std::string kind_text(LinkType type) {
+  return type == LinkType::InfiniBand ? std::string{} : fmt::format(" {}", name_of(type));
+}
+
 EndPoint end(std::uint32_t host, std::uint32_t hca, std::uint32_t port) {
   return {NodeKind::Host, host, static_cast<std::uint8_t>(hca),
           PortNumber{static_cast<std::uint8_t>(port)}};
@@ -255,8 +318,9 @@ void show_host(std::string& text, const Topology& topology, const PeerMap& peers
   fmt::format_to(out, "host {}\n", host.name);
   std::uint32_t port_of_host = 0;
   for (std::uint32_t hca = 0; hca < host.hcas.size(); ++hca) {
-    fmt::format_to(out, "  {} node GUID {:#018x}", host.hcas[hca].name,
-                   guid_of(topology, end(position, hca, 0)).value());
+    fmt::format_to(out, "  {} node GUID {:#018x}{}", host.hcas[hca].name,
+                   guid_of(topology, end(position, hca, 0)).value(),
+                   kind_text(host.hcas[hca].link_type));
     if (!host.hcas[hca].functions.empty()) {
       text += " virtual functions";
       for (const PlannedFunction& function : host.hcas[hca].functions) {
@@ -292,8 +356,9 @@ void show_switch(std::string& text, const Topology& topology, const PeerMap& pee
                  std::uint32_t position) {
   const auto out = std::back_inserter(text);
   const SwitchDescription& node = topology.switches[position];
-  fmt::format_to(out, "switch {} node GUID {:#018x}\n", node.name,
-                 guid_of(topology, {NodeKind::Switch, position, 0, PortNumber{0}}).value());
+  fmt::format_to(out, "switch {} node GUID {:#018x}{}\n", node.name,
+                 guid_of(topology, {NodeKind::Switch, position, 0, PortNumber{0}}).value(),
+                 kind_text(node.link_type));
   for (std::uint32_t port = 1; port <= node.port_count; ++port) {
     fmt::format_to(out, "    port {} -> ", port);
     show_peer(text, topology, peers,
@@ -332,6 +397,26 @@ Result<void> validate(const Topology& topology) {
     return checked;
   }
   return internal::check_faults(topology);
+}
+
+LinkType link_type_of(const Topology& topology, const EndPoint& end_point) {
+  return end_point.kind == NodeKind::Switch
+             ? topology.switches[end_point.node].link_type
+             : topology.hosts[end_point.node].hcas[end_point.hca].link_type;
+}
+
+void set_link_type(Topology& topology, LinkType type) {
+  for (HostDescription& host : topology.hosts) {
+    for (HcaDescription& hca : host.hcas) {
+      hca.link_type = type;
+    }
+  }
+  for (SwitchDescription& node : topology.switches) {
+    node.link_type = type;
+  }
+  for (LinkDescription& link : topology.links) {
+    link.type = type;
+  }
 }
 
 std::string to_string(const Topology& topology, const EndPoint& end_point) {

@@ -1,8 +1,10 @@
 #pragma once
 
-// The description of a fabric as a user writes it: hosts with their HCAs, switches, cables. It says
-// what exists, not its state: LIDs, routes and port states are in fabric/tables.h. Values without
-// behaviour or threading rule. Text goes in and out as strings; files are left to the caller.
+// The description of a fabric as a user writes it: hosts with their HCAs, switches, cables. An HCA,
+// a switch and a cable are of one kind of link, and a cable joins what is of its kind, so that a
+// fabric can have an Omni-Path part beside an InfiniBand part. It says what exists, not its state:
+// LIDs, routes and port states are in fabric/tables.h. Values without behaviour or threading rule.
+// Text goes in and out as strings; files are left to the caller.
 
 #include <cstdint>
 #include <optional>
@@ -24,7 +26,7 @@ namespace weft::fabric {
 
 enum class NodeKind : std::uint8_t { Host = 1, Switch = 2 };
 
-/// Limits. All but the last two are policy, not from the specification.
+/// Limits. All but the last three are policy, not from the specification.
 inline constexpr std::uint32_t kMaxNodes = 0xF'FFFF;  // hosts and switches each
 inline constexpr std::uint32_t kMaxHcasPerHost = 254;
 inline constexpr std::uint32_t kMaxPortsPerHca = 2;
@@ -34,6 +36,8 @@ inline constexpr std::uint32_t kMaxFunctionsPerHost = 247;  // kMostVirtualFunct
 inline constexpr std::uint32_t kMaxNameBytes = 63;
 inline constexpr std::uint32_t kMaxPortsPerSwitch = 254;  // IBTA vol 1 §14.2.5.3: 255 is reserved
 inline constexpr std::uint8_t kMaxLmc = 7;                // IBTA vol 1 §4.1.3: three bits
+/// Omni-Path's largest MTU, of what a packet has behind its link header: that of all its links.
+inline constexpr std::uint32_t kOmniPathMtuBytes = 10'240;
 
 struct HcaPortDescription {
   std::uint8_t lmc{};  // the port answers to 2^lmc LIDs
@@ -49,6 +53,7 @@ struct HcaDescription {
   std::vector<HcaPortDescription> ports;
   std::optional<Guid> guid{};                // node GUID; nullopt: see guid_of()
   std::vector<PlannedFunction> functions{};  // virtual functions that share its port 1
+  LinkType link_type{LinkType::InfiniBand};  // of all its ports
   bool operator==(const HcaDescription&) const = default;
 };
 
@@ -64,6 +69,7 @@ struct SwitchDescription {
   std::string name;
   std::uint8_t port_count{};   // external ports, 1..port_count; port 0 always exists
   std::optional<Guid> guid{};  // nullopt: see guid_of()
+  LinkType link_type{LinkType::InfiniBand};
   bool operator==(const SwitchDescription&) const = default;
 };
 
@@ -80,9 +86,9 @@ struct EndPoint {
 struct LinkDescription {
   EndPoint a;
   EndPoint b;
-  std::optional<double> rate_gbps;  // nullopt: no limit
-  Duration delay;                   // one way
-  LinkType type{LinkType::InfiniBand};
+  std::optional<double> rate_gbps;      // nullopt: no limit
+  Duration delay;                       // one way
+  LinkType type{LinkType::InfiniBand};  // that of both ends
   bool operator==(const LinkDescription&) const = default;
 };
 
@@ -101,7 +107,7 @@ struct Topology {
                                         std::uint32_t ports_per_hca = 1);
 
 /// Checks that names are unique and well-formed, numbers within limits, and ports cabled at most
-/// once.
+/// once, to ports of their kind.
 [[nodiscard]] Result<void> validate(const Topology& topology);
 
 /// Parses the TOML form, which topology_toml.cc describes. `origin` names the text in errors, which
@@ -123,6 +129,12 @@ struct LinkDefaults {
 
 /// Applies `defaults`. Refuses what validate() refuses.
 [[nodiscard]] Result<void> apply(const LinkDefaults& defaults, Topology& topology);
+
+/// The kind of an end point's HCA or switch.
+[[nodiscard]] LinkType link_type_of(const Topology& topology, const EndPoint& end_point);
+
+/// Makes all HCAs, switches and links those of a kind.
+void set_link_type(Topology& topology, LinkType type);
 
 /// h1 and h2 connected back to back.
 [[nodiscard]] Topology generate_pair();
@@ -151,7 +163,8 @@ struct LinkDefaults {
                                                   std::optional<std::uint32_t> groups = {});
 
 inline constexpr std::string_view kGeneratorForms =
-    "pair, star:N, fat-tree:K[:LEVELS], torus:AxBxC[:HOSTS] or dragonfly:A:P:H[:GROUPS]";
+    "pair, star:N, fat-tree:K[:LEVELS], torus:AxBxC[:HOSTS] or dragonfly:A:P:H[:GROUPS], each with "
+    "opa: before it for Omni-Path links";
 
 /// Parses one of kGeneratorForms, with spaces or colons, as on a command line.
 [[nodiscard]] Result<Topology> generate(std::string_view description);

@@ -91,6 +91,10 @@ Result<std::vector<std::uint32_t>> read_numbers(std::span<const std::string_view
   return numbers;
 }
 
+bool is_of_omni_path(std::span<const std::string_view> words) {
+  return !words.empty() && words[0] == key_of(LinkType::OmniPath);
+}
+
 }  // namespace
 
 Topology generate_pair() {
@@ -130,23 +134,14 @@ Result<Topology> generate_fat_tree(std::uint32_t k, std::uint32_t levels) {
   return levels == 2 ? two_levels(k) : three_levels(k);
 }
 
-bool names_a_generator(std::string_view description) {
-  constexpr std::array<std::string_view, 5> kKinds = {"pair", "star", "fat-tree", "torus",
-                                                      "dragonfly"};
-  const std::vector<std::string_view> words = split(description, ": ");
-  return !words.empty() && std::ranges::find(kKinds, words[0]) != kKinds.end();
-}
+namespace {
 
-Result<Topology> generate(std::string_view description) {
-  const std::vector<std::string_view> words = split(description, ": ");
-  if (!names_a_generator(description)) {
-    return fail(ErrorCode::InvalidArgument, "'{}' is no known topology: {} are", description,
-                kGeneratorForms);
-  }
+/// The kind and its numbers, without what says of which links it is.
+Result<Topology> generate(std::span<const std::string_view> words, std::string_view description) {
   const bool is_torus = words[0] == "torus" && words.size() > 1;
   const auto sizes =
       read_numbers(is_torus ? split(words[1], "x") : std::vector<std::string_view>{});
-  const auto numbers = read_numbers(std::span{words}.subspan(is_torus ? 2 : 1));
+  const auto numbers = read_numbers(words.subspan(is_torus ? 2 : 1));
   if (!sizes) {
     return fail(ErrorCode::InvalidArgument, "topology '{}': {}", description, sizes.error().reason);
   }
@@ -172,6 +167,33 @@ Result<Topology> generate(std::string_view description) {
   }
   return fail(ErrorCode::InvalidArgument, "topology '{}' has the wrong count of numbers: {}",
               description, kGeneratorForms);
+}
+
+}  // namespace
+
+bool names_a_generator(std::string_view description) {
+  constexpr std::array<std::string_view, 5> kKinds = {"pair", "star", "fat-tree", "torus",
+                                                      "dragonfly"};
+  const std::vector<std::string_view> words = split(description, ": ");
+  const std::size_t kind = is_of_omni_path(words) ? 1 : 0;
+  return words.size() > kind && std::ranges::find(kKinds, words[kind]) != kKinds.end();
+}
+
+Result<Topology> generate(std::string_view description) {
+  std::vector<std::string_view> words = split(description, ": ");
+  if (!names_a_generator(description)) {
+    return fail(ErrorCode::InvalidArgument, "'{}' is no known topology: {} are", description,
+                kGeneratorForms);
+  }
+  if (!is_of_omni_path(words)) {
+    return generate(words, description);
+  }
+  words.erase(words.begin());
+  auto topology = generate(words, description);
+  if (topology) {
+    set_link_type(*topology, LinkType::OmniPath);
+  }
+  return topology;
 }
 
 }  // namespace weft::fabric

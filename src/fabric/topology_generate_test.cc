@@ -25,7 +25,8 @@ TEST_P(EveryGenerator, IsValidAndReadsBackFromItsOwnToml) {
 INSTANTIATE_TEST_SUITE_P(Topologies, EveryGenerator,
                          ::testing::Values("pair", "star:2", "star 254", "fat-tree:2",
                                            "fat-tree:4:2", "fat-tree 8 3", "torus:4x4:2",
-                                           "torus 2x3x4", "dragonfly:4:2:2", "dragonfly 2 1 1 2"));
+                                           "torus 2x3x4", "dragonfly:4:2:2", "dragonfly 2 1 1 2",
+                                           "opa:fat-tree:4"));
 
 TEST(Generate, CountsAreThoseOfAFatTree) {
   const auto two = generate_fat_tree(8, 2);
@@ -59,6 +60,20 @@ TEST(Generate, RefusesWhatCannotBeBuiltAndSaysWhatCan) {
   EXPECT_THAT(generate("pair:2").error().reason, HasSubstr("pair"));
   EXPECT_FALSE(names_a_generator("lab.toml"));
   EXPECT_TRUE(names_a_generator("fat-tree:4:2"));
+}
+
+TEST(Generate, MakesOmniPathOfAnyForm) {
+  Topology star = *generate_star(4);
+  set_link_type(star, LinkType::OmniPath);
+  const auto generated = generate("opa:star:4");
+  ASSERT_TRUE(generated) << generated.error().reason;
+  EXPECT_EQ(*generated, star);
+  EXPECT_TRUE(validate(star));
+  EXPECT_EQ(generated->links[0].type, LinkType::OmniPath);
+  EXPECT_TRUE(names_a_generator("opa pair"));
+  EXPECT_FALSE(names_a_generator("opa"));
+  EXPECT_FALSE(names_a_generator("opa:lab.toml"));
+  EXPECT_FALSE(generate("opa:star"));
 }
 
 }  // namespace

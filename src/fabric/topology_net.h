@@ -2,7 +2,7 @@
 
 // Topologies in the form that ibnetdiscover prints and ibsim reads ("net files"), which
 // topology_net.cc describes. It covers nodes, ports, GUIDs, LMC and cables, but not addresses,
-// P_Keys, MTU, rates and delays.
+// P_Keys, MTU, rates, delays and links that are not InfiniBand's.
 
 #include <string>
 #include <string_view>
@@ -19,7 +19,8 @@ namespace weft::fabric {
 [[nodiscard]] Result<Topology> read_net(std::string_view text,
                                         std::string_view origin = "topology");
 
-/// A net file that read_net() parses to the same nodes, GUIDs, LMC and cables; ibsim reads it, too.
+/// A net file that read_net() parses to the same nodes, GUIDs, LMC and cables, of the InfiniBand
+/// part alone; ibsim reads it, too.
 [[nodiscard]] std::string write_net(const Topology& topology);
 
 }  // namespace weft::fabric

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "fabric/testing/omni_path_star.h"
 #include "fabric/testing/running_fabric.h"
 
 namespace weft::fabric {
@@ -154,6 +155,15 @@ TEST(NetFile, RefusesWithTheLineAndWhatWouldWork) {
               HasSubstr("another cable, in line 5"));
   EXPECT_THAT(reason_of("Ca 1 \"a\"\n[1] \"b\"\n[1] \"b\"\n"), HasSubstr("has a line already, 2"));
   EXPECT_THAT(reason_of("caguid=1\nCa 1 \"a\"\n\ncaguid=1\nCa 1 \"b\"\n"), HasSubstr("one GUID"));
+}
+
+TEST(NetFile, HasTheInfiniBandPartAlone) {
+  const std::string text = write_net(testing::omni_path_beside_infiniband());
+  const auto read = read_net(text);
+  ASSERT_TRUE(read) << read.error().reason;
+  EXPECT_EQ(read->hosts.size(), 2U);
+  EXPECT_EQ(read->switches.size(), 1U);
+  EXPECT_EQ(text.find("os1"), std::string::npos);
 }
 
 }  // namespace

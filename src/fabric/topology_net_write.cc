@@ -18,6 +18,7 @@ std::string id_of(const Topology& topology, const EndPoint& end) {
   return end.hca == 0 ? host.name : fmt::format("{}/{}", host.name, host.hcas[end.hca].name);
 }
 
+/// The InfiniBand part of a topology: the form has no other links.
 class NetWriter {
  public:
   explicit NetWriter(const Topology& topology) : topology_(topology) {
@@ -30,11 +31,17 @@ class NetWriter {
   std::string write() {
     for (std::uint32_t position = 0; position < topology_.switches.size(); ++position) {
       const SwitchDescription& node = topology_.switches[position];
+      if (node.link_type != LinkType::InfiniBand) {
+        continue;
+      }
       write_node({NodeKind::Switch, position, 0, PortNumber{0}}, node.name, node.port_count);
     }
     for (std::uint32_t position = 0; position < topology_.hosts.size(); ++position) {
       const HostDescription& host = topology_.hosts[position];
       for (std::size_t hca = 0; hca < host.hcas.size(); ++hca) {
+        if (host.hcas[hca].link_type != LinkType::InfiniBand) {
+          continue;
+        }
         write_node({NodeKind::Host, position, static_cast<std::uint8_t>(hca), PortNumber{0}},
                    fmt::format("{} {}", host.name, host.hcas[hca].name),
                    host.hcas[hca].ports.size());

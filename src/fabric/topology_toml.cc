@@ -6,6 +6,8 @@
 //
 //   [[host]]
 //   name = "h1"                            # one HCA, weft0, with one port
+//   link = "opa"                           # of its HCAs that say nothing: "infiniband", the
+//                                          # default, or "opa" for Omni-Path
 //
 //   [[host]]
 //   name = "h2"
@@ -14,6 +16,7 @@
 //   name = "weft0"                         # default: weft and its number
 //   ports = 2                              # default 1; or one [[host.hca.port]] each
 //   guid = "0x0008f10403960984"            # of the node; ports can have one; default: by position
+//   link = "infiniband"                    # of its ports; those of Omni-Path have no lmc and mtu
 //   vfs = 2                                # virtual functions of its port 1: hosts h2v1 and h2v2;
 //                                          # or their names, as ["web", "store"]; or, in place of a
 //                                          # name, { name = "web", pkeys = [0x8001], mads = 100,
@@ -24,17 +27,18 @@
 //   mtu = 2048                             # 256 .. 4096, default 4096
 //   pkeys = [0xFFFF, 0x8001]               # default [0xFFFF]
 //   addresses = ["10.0.1.2", "fd00::2/64"] # of this port; default prefixes are /24 and /64
-//   link_layer = "InfiniBand"              # the only one supported
+//   link_layer = "InfiniBand"              # which that of Omni-Path is, too
 //
 //   [[switch]]
 //   name = "s1"
-//   ports = 36                             # 1..254; a guid is possible, as for an HCA
+//   ports = 36                             # 1..254; guid and link are possible, as for an HCA
 //
 //   [[link]]
 //   a = "h1:1"                             # NODE:PORT or HOST/HCA:PORT
 //   b = "s1:1"
 //   rate_gbps = 100                        # default: no limit
-//   type = "InfiniBand"                    # Ethernet and OmniPath are refused
+//   link = "infiniband"                    # which its ends are of; default: what they are. Or
+//                                          # `type`, as "InfiniBand" or "OmniPath"
 //   delay_ns = 500                         # default 0
 //
 // Unknown keys are refused, since a misspelt one would silently have no effect.
@@ -257,16 +261,18 @@ class Reader {
   }
 
   bool read_host(const toml::table& table) {
-    static constexpr std::array<std::string_view, 3> kKnown = {"name", "addresses", "hca"};
+    static constexpr std::array<std::string_view, 4> kKnown = {"name", "addresses", "hca", "link"};
     HostDescription host;
+    LinkType usual = LinkType::InfiniBand;
     if (!check_keys(table, "a host", kKnown) || !read_name(table, "host", host.name) ||
         !remember_node(table, host.name, NodeKind::Host, topology_.hosts.size()) ||
-        !read_addresses(table, host.addresses) ||
-        !read_each(table, "hca", [&](const auto& hca) { return read_hca(hca, host); })) {
+        !read_addresses(table, host.addresses) || !read_link_type(table, "link", usual) ||
+        !read_each(table, "hca", [&](const auto& hca) { return read_hca(hca, usual, host); })) {
       return false;
     }
     if (host.hcas.empty()) {
       host.hcas = make_host(host.name).hcas;
+      host.hcas.front().link_type = usual;
     }
     topology_.hosts.push_back(std::move(host));
     return true;
@@ -299,17 +305,33 @@ class Reader {
     return true;
   }
 
-  bool read_hca(const toml::table& table, HostDescription& host) {
-    static constexpr std::array<std::string_view, 5> kKnown = {"name", "ports", "port", "guid",
-                                                               "vfs"};
+  bool read_link_type(const toml::table& table, std::string_view key, LinkType& type) {
+    std::string name{key_of(type)};
+    if (!read_string(table, key, name)) {
+      return false;
+    }
+    const auto known = find_link_type(name);
+    if (!known) {
+      return refuse(*table.get(key), "no link is of type '{}'; \"{}\" and \"{}\" are possible",
+                    name, key_of(LinkType::InfiniBand), key_of(LinkType::OmniPath));
+    }
+    type = *known;
+    return true;
+  }
+
+  bool read_hca(const toml::table& table, LinkType usual, HostDescription& host) {
+    static constexpr std::array<std::string_view, 6> kKnown = {"name", "ports", "port",
+                                                               "guid", "vfs",   "link"};
     if (host.hcas.size() == kMaxHcasPerHost) {
       return refuse(table, "a host has at most {} HCAs", kMaxHcasPerHost);
     }
     HcaDescription hca;
     hca.name = fmt::format("weft{}", host.hcas.size());
+    hca.link_type = usual;
     std::uint32_t count = 1;
     if (!check_keys(table, "an HCA", kKnown) || !read_name(table, "HCA", hca.name) ||
-        !read_guid(table, hca.guid) || !read_functions(table, host, hca) ||
+        !read_guid(table, hca.guid) || !read_link_type(table, "link", hca.link_type) ||
+        !read_functions(table, host, hca) ||
         !read_number(table, "ports", 1, kMaxPortsPerHca, count) ||
         !read_each(table, "port", [&](const auto& port) { return read_port(port, hca); })) {
       return false;
@@ -423,11 +445,12 @@ class Reader {
   }
 
   bool read_switch(const toml::table& table) {
-    static constexpr std::array<std::string_view, 3> kKnown = {"name", "ports", "guid"};
+    static constexpr std::array<std::string_view, 4> kKnown = {"name", "ports", "guid", "link"};
     SwitchDescription description;
     if (!check_keys(table, "a switch", kKnown) || !read_name(table, "switch", description.name) ||
         !remember_node(table, description.name, NodeKind::Switch, topology_.switches.size()) ||
         !read_guid(table, description.guid) ||
+        !read_link_type(table, "link", description.link_type) ||
         !read_number(table, "ports", 1, kMaxPortsPerSwitch, description.port_count)) {
       return false;
     }
@@ -440,8 +463,8 @@ class Reader {
   }
 
   bool read_link(const toml::table& table) {
-    static constexpr std::array<std::string_view, 5> kKnown = {"a", "b", "rate_gbps", "delay_ns",
-                                                               "type"};
+    static constexpr std::array<std::string_view, 6> kKnown = {"a",        "b",    "rate_gbps",
+                                                               "delay_ns", "link", "type"};
     LinkDescription link;
     std::int64_t delay_ns = 0;
     if (!check_keys(table, "a link", kKnown) || !read_end(table, "a", link.a) ||
@@ -450,16 +473,10 @@ class Reader {
       return false;
     }
     link.delay = Duration::nanoseconds(delay_ns);
-    std::string type{name_of(link.type)};
-    if (!read_string(table, "type", type)) {
+    link.type = link_type_of(topology_, link.a);
+    if (!read_link_type(table, "link", link.type) || !read_link_type(table, "type", link.type)) {
       return false;
     }
-    const auto known = find_link_type(type);
-    if (!known) {
-      return refuse(*table.get("type"), "no link is of type '{}'; \"InfiniBand\" is possible",
-                    type);
-    }
-    link.type = *known;
     if (const toml::node* node = table.get("rate_gbps")) {
       link.rate_gbps = node->value<double>();
       if (!link.rate_gbps || !std::isfinite(*link.rate_gbps) || *link.rate_gbps <= 0) {

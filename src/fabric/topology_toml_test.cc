@@ -124,27 +124,73 @@ TEST(TopologyFile, RefusesAMisspeltKeyWithItsLineAndTheNearestOne) {
   EXPECT_THAT(reason_of("[[hosts]]\nname = \"h1\"\n"), HasSubstr("did you mean 'host'?"));
 }
 
-/// Nothing can send on links of other types yet.
-TEST(TopologyFile, RefusesLinksOfTypesThatNothingSendsOnYet) {
-  const auto of_type = [](std::string_view type) {
-    return fmt::format(R"(
+TEST(TopologyFile, HasOmniPathBesideInfiniBand) {
+  const std::string text = R"(
 [[host]]
 name = "h1"
+[[host.hca]]
+[[host.hca]]
+link = "opa"
 [[host]]
 name = "h2"
+link = "opa"
+[[switch]]
+name = "s1"
+ports = 2
+link = "opa"
 [[link]]
-a = "h1:1"
-b = "h2:1"
-type = "{}"
-)",
-                       type);
+a = "h1/weft1:1"
+b = "s1:1"
+[[link]]
+a = "h2:1"
+b = "s1:2"
+link = "opa"
+)";
+  const auto topology = read_topology(text);
+  ASSERT_TRUE(topology) << topology.error().reason;
+  EXPECT_EQ(topology->hosts[0].hcas[0].link_type, LinkType::InfiniBand);
+  EXPECT_EQ(topology->hosts[0].hcas[1].link_type, LinkType::OmniPath);
+  EXPECT_EQ(topology->hosts[1].hcas[0].link_type, LinkType::OmniPath);
+  EXPECT_EQ(topology->switches[0].link_type, LinkType::OmniPath);
+  EXPECT_EQ(topology->links[0].type, LinkType::OmniPath);
+  const auto again = read_topology(write_topology(*topology));
+  ASSERT_TRUE(again) << again.error().reason;
+  EXPECT_EQ(*again, *topology);
+  EXPECT_THAT(show(*topology), HasSubstr("  weft1 node GUID 0x0257461000010100 OmniPath\n"));
+  EXPECT_THAT(show(*topology), HasSubstr("switch s1 node GUID 0x0257462000010000 OmniPath\n"));
+}
+
+TEST(TopologyFile, RefusesLinksBetweenPortsOfDifferentTypes) {
+  const auto pair = [](std::string_view h1, std::string_view link) {
+    return fmt::format(
+        "[[host]]\nname = \"h1\"\n{}\n[[host]]\nname = \"h2\"\n"
+        "[[link]]\na = \"h1:1\"\nb = \"h2:1\"\n{}\n",
+        h1, link);
   };
-  const auto usual = read_topology(of_type("InfiniBand"));
-  ASSERT_TRUE(usual) << usual.error().reason;
-  EXPECT_EQ(usual->links[0].type, LinkType::InfiniBand);
-  EXPECT_THAT(reason_of(of_type("Ethernet")), HasSubstr("is of type Ethernet; nothing sends on"));
-  EXPECT_THAT(reason_of(of_type("OmniPath")), HasSubstr("is of type OmniPath; nothing sends on"));
-  EXPECT_THAT(reason_of(of_type("Token Ring")), HasSubstr("no link is of type 'Token Ring'"));
+  EXPECT_TRUE(read_topology(pair("", "link = \"infiniband\"")));
+  EXPECT_TRUE(read_topology(pair("", "type = \"InfiniBand\"")));
+  EXPECT_THAT(
+      reason_of(pair("link = \"opa\"", "")),
+      HasSubstr("h1:1 is a port of type OmniPath, and h2:1 of type InfiniBand: a link joins "
+                "ports of one type; give both nodes link = \"opa\""));
+  EXPECT_THAT(reason_of(pair("", "link = \"opa\"")),
+              HasSubstr("the link at h1:1 is of type OmniPath, and the ports that it joins are of "
+                        "type InfiniBand"));
+  EXPECT_THAT(reason_of(pair("", "type = \"OmniPath\"")), HasSubstr("is of type OmniPath"));
+  EXPECT_THAT(reason_of(pair("link = \"ethernet\"", "")),
+              HasSubstr("h1/weft0 has links of type Ethernet; nothing sends on those yet"));
+  EXPECT_THAT(reason_of(pair("", "link = \"token-ring\"")),
+              HasSubstr("lab.toml:9: no link is of type 'token-ring'; \"infiniband\" and \"opa\""));
+}
+
+TEST(TopologyFile, RefusesWhatAnOmniPathPortHasNot) {
+  const auto hca = [](std::string_view more) {
+    return fmt::format("[[host]]\nname = \"h1\"\nlink = \"opa\"\n[[host.hca]]\n{}\n", more);
+  };
+  EXPECT_THAT(reason_of(hca("vfs = 1")), HasSubstr("h1/weft0: an Omni-Path HCA has no virtual"));
+  EXPECT_THAT(reason_of(hca("[[host.hca.port]]\nlmc = 1")),
+              HasSubstr("one LID and an MTU of 10240"));
+  EXPECT_THAT(reason_of(hca("[[host.hca.port]]\nmtu = 2048")), HasSubstr("leave lmc and mtu out"));
 }
 
 TEST(TopologyFile, RefusesForeignLettersOutsideStringsAndComments) {

@@ -23,6 +23,12 @@ void write_guid(std::string& text, const std::optional<Guid>& guid) {
   }
 }
 
+void write_link_type(std::string& text, LinkType type) {
+  if (type != LinkType::InfiniBand) {
+    fmt::format_to(std::back_inserter(text), "link = \"{}\"\n", key_of(type));
+  }
+}
+
 void write_addresses(std::string& text, const std::vector<InterfaceAddress>& addresses) {
   std::vector<std::string> texts;
   for (const InterfaceAddress& address : addresses) {
@@ -87,6 +93,7 @@ void write_host(std::string& text, const HostDescription& host) {
   for (const HcaDescription& hca : host.hcas) {
     fmt::format_to(out, "[[host.hca]]\nname = \"{}\"\n", hca.name);
     write_guid(text, hca.guid);
+    write_link_type(text, hca.link_type);
     write_functions(text, hca.functions);
     if (std::ranges::all_of(hca.ports,
                             [](const auto& port) { return port == HcaPortDescription{}; })) {
@@ -120,6 +127,7 @@ std::string write_topology(const Topology& topology) {
   for (const SwitchDescription& node : topology.switches) {
     fmt::format_to(out, "\n[[switch]]\nname = \"{}\"\nports = {}\n", node.name, node.port_count);
     write_guid(text, node.guid);
+    write_link_type(text, node.link_type);
   }
   for (const LinkDescription& link : topology.links) {
     fmt::format_to(out, "\n[[link]]\na = \"{}\"\nb = \"{}\"\n", to_string(topology, link.a),
@@ -130,9 +138,7 @@ std::string write_topology(const Topology& topology) {
     if (link.delay != Duration{}) {
       fmt::format_to(out, "delay_ns = {}\n", link.delay.nanoseconds());
     }
-    if (link.type != LinkType::InfiniBand) {
-      fmt::format_to(out, "type = \"{}\"\n", name_of(link.type));
-    }
+    write_link_type(text, link.type);
   }
   return text;
 }

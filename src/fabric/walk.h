@@ -49,6 +49,51 @@ template <class Tables>
   return passes && from.link_type == type ? std::nullopt : std::optional{PathUse::LinkDown};
 }
 
+/// Where a walk goes to: a LID, of the space of one kind of link.
+class WalkLid {
+ public:
+  explicit constexpr WalkLid(Lid lid) : value_(lid.value()), type_(LinkType::InfiniBand) {}
+  explicit constexpr WalkLid(ExtendedLid lid) : value_(lid.value()), type_(LinkType::OmniPath) {}
+  /// The destination; no LID, which nobody owns, where links have none.
+  explicit constexpr WalkLid(const LinkAddress& address) : value_(0), type_(address.type()) {
+    if (const LidPair* const lids = address.lids()) {
+      value_ = lids->destination.value();
+    } else if (const ExtendedLidPair* const extended = address.extended_lids()) {
+      value_ = extended->destination.value();
+    }
+  }
+
+  [[nodiscard]] constexpr LinkType type() const { return type_; }
+  [[nodiscard]] constexpr bool is_unicast() const {
+    return is_extended() ? ExtendedLid{value_}.is_unicast() : Lid{value_}.is_unicast();
+  }
+  [[nodiscard]] constexpr bool is_multicast() const {
+    return is_extended() ? ExtendedLid{value_}.is_multicast() : Lid{value_}.is_multicast();
+  }
+  [[nodiscard]] constexpr bool is_permissive() const {
+    return is_extended() ? ExtendedLid{value_}.is_permissive() : Lid{value_}.is_permissive();
+  }
+  [[nodiscard]] bool is_of(const PortRecord& port) const {
+    return is_extended() ? port.owns(ExtendedLid{value_}) : port.owns(Lid{value_});
+  }
+  template <class Tables>
+  [[nodiscard]] PortNumber forward(const Tables& tables, NodeIndex node) const {
+    return is_extended() ? tables.forward(node, ExtendedLid{value_})
+                         : tables.forward(node, Lid{value_});
+  }
+  template <class Tables>
+  [[nodiscard]] bool is_forwarded(const Tables& tables, NodeIndex node, PortNumber port) const {
+    return is_extended() ? tables.forwards_multicast(node, ExtendedLid{value_}, port)
+                         : tables.forwards_multicast(node, Lid{value_}, port);
+  }
+
+ private:
+  [[nodiscard]] constexpr bool is_extended() const { return type_ == LinkType::OmniPath; }
+
+  std::uint32_t value_;
+  LinkType type_;
+};
+
 /// The end of a walk: where the packet was delivered, or the port that counts the drop.
 struct WalkEnd {
   PathUse outcome{PathUse::Delivered};
@@ -66,7 +111,7 @@ class UnicastWalk {
   UnicastWalk(const Tables& tables, PortIndex source, const LinkAddress& address, Traffic traffic)
       : tables_(&tables),
         address_(address),
-        dlid_(address.lids() != nullptr ? address.lids()->destination : Lid{}),
+        dlid_(address),
         at_(source),
         source_(source),
         traffic_(traffic) {
@@ -107,7 +152,7 @@ class UnicastWalk {
     const bool from_switch = source.is_switch_port();
     const bool may_send =
         from_switch || traffic_ != Traffic::Data || source.state == PortState::Active;
-    if (dlid_.is_unicast() && source.owns(dlid_)) {  // inside one port, no cable crossed
+    if (dlid_.is_unicast() && dlid_.is_of(source)) {  // inside one port, no cable crossed
       return may_send ? arrive(source_) : stop(PathUse::SourceDown, PathEnd::PortInactive, source_);
     }
     if (from_switch) {
@@ -127,16 +172,16 @@ class UnicastWalk {
                   port.is_switch_port() ? PathEnd::DlidMapping : PathEnd::Malformed, at_);
     }
     if (!port.is_switch_port()) {
-      return port.owns(dlid_) ? arrive(at_) : stop(PathUse::NotTheOwner, PathEnd::Malformed, at_);
+      return dlid_.is_of(port) ? arrive(at_) : stop(PathUse::NotTheOwner, PathEnd::Malformed, at_);
     }
-    const PortNumber number = tables_->forward(port.node, dlid_);
+    const PortNumber number = dlid_.forward(*tables_, port.node);
     const PortIndex egress =
         number == kNoRoute ? kNoPort : port_of_switch(*tables_, port.node, number);
     if (egress == kNoPort) {
       return stop(PathUse::NoRoute, PathEnd::DlidMapping, at_);
     }
     if (number == PortNumber{}) {
-      return tables_->port(egress).owns(dlid_)
+      return dlid_.is_of(tables_->port(egress))
                  ? arrive(egress)
                  : stop(PathUse::NotTheOwner, PathEnd::DlidMapping, at_);
     }
@@ -148,7 +193,7 @@ class UnicastWalk {
 
   const Tables* tables_;
   LinkAddress address_;
-  Lid dlid_;      // 0 on links without LIDs
+  WalkLid dlid_;
   PortIndex at_;  // the source, or the last ingress port
   PortIndex source_;
   Traffic traffic_;
@@ -169,7 +214,7 @@ class MulticastWalk {
   };
 
   /// Starts at an HCA port whose link carries data, or at port 0 of a switch.
-  MulticastWalk(const Tables& tables, PortIndex source, Lid mlid)
+  MulticastWalk(const Tables& tables, PortIndex source, WalkLid mlid)
       : tables_(&tables), mlid_(mlid), source_(source) {
     const PortRecord& record = tables.port(source);
     WEFT_DEBUG_ASSERT(!record.is_switch_port() || record.number == PortNumber{},
@@ -190,7 +235,7 @@ class MulticastWalk {
       const PortNumber number{static_cast<std::uint8_t>(number_++)};
       const NodeIndex node = tables_->port(at_).node;
       const PortIndex egress = port_of_switch(*tables_, node, number);
-      if (egress == at_ || !tables_->forwards_multicast(node, mlid_, number)) {
+      if (egress == at_ || !mlid_.is_forwarded(*tables_, node, number)) {
         continue;
       }
       if (number == PortNumber{}) {
@@ -207,7 +252,7 @@ class MulticastWalk {
 
  private:
   [[nodiscard]] std::optional<Branch> cross(PortIndex egress) {
-    if (blocking_end(*tables_, egress, Traffic::Data)) {
+    if (blocking_end(*tables_, egress, Traffic::Data, mlid_.type())) {
       return Branch{
           .hop = {egress, kNoPort},
             .parent = parent_
@@ -252,7 +297,7 @@ class MulticastWalk {
   }
 
   const Tables* tables_;
-  Lid mlid_;
+  WalkLid mlid_;
   PortIndex source_;
   bool starts_at_hca_{};
   PortIndex at_{kNoPort};  // ingress of the relaying switch

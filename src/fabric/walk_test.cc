@@ -119,7 +119,7 @@ TEST(MulticastWalk, IsThatOfTreesInTablesOfEitherKind) {
   EXPECT_EQ(published.members, current.members);
   EXPECT_EQ(published.members.size(), 2U);
   const TablesView view = fabric.view();
-  MulticastWalk<TablesView> steps{view, from, mlid};
+  MulticastWalk<TablesView> steps{view, from, WalkLid{mlid}};
   std::vector<Hop> hops;
   while (const auto branch = steps.next()) {
     hops.push_back(branch->hop);
@@ -131,7 +131,7 @@ TEST(MulticastWalk, IsThatOfTreesInTablesOfEitherKind) {
 TEST(MulticastWalk, NamesTheBranchesThatNoLinkCarries) {
   RunningFabric fabric{*generate_star(3)};
   fabric.builder.set_link_state(fabric.port("h3", 1), PortState::Down);
-  MulticastWalk<TablesBuilder> steps{fabric.builder, fabric.port("h1", 1), kBroadcastMlid};
+  MulticastWalk<TablesBuilder> steps{fabric.builder, fabric.port("h1", 1), WalkLid{kBroadcastMlid}};
   std::vector<Hop> dropped;
   while (const auto branch = steps.next()) {
     if (branch->hop.ingress == kNoPort) {

@@ -48,8 +48,8 @@ void visit_component(const fabric::TablesBuilder& tables, fabric::PortIndex star
   }
 }
 
-/// Components with HCAs, in order of their first ports, except those that contain a port in
-/// `known`. `manager` selects the location in its component.
+/// InfiniBand components with HCAs, in order of their first ports, except those that contain a port
+/// in `known`. `manager` selects the location in its component.
 [[nodiscard]] std::vector<Component> find_components(const fabric::TablesBuilder& tables,
                                                      std::span<const fabric::PortIndex> known,
                                                      std::optional<fabric::PortIndex> manager) {
@@ -61,7 +61,8 @@ void visit_component(const fabric::TablesBuilder& tables, fabric::PortIndex star
   }
   for (std::uint32_t i = 0; i < tables.ports().size(); ++i) {
     const fabric::PortRecord& port = tables.ports()[i];
-    if (!seen[i] && !port.is_switch_port() && port.peer != fabric::kNoPort) {
+    if (!seen[i] && !port.is_switch_port() && port.peer != fabric::kNoPort &&
+        port.link_type == fabric::LinkType::InfiniBand) {
       const bool had_manager = manager && seen[manager->value()];
       Component& component = components.emplace_back(fabric::PortIndex{i});
       visit_component(tables, fabric::PortIndex{i}, seen, component);
@@ -123,10 +124,12 @@ Result<std::optional<fabric::PortIndex>> Fabric::find_manager_port(std::string_v
     return std::unexpected(ports.error());
   }
   const fabric::PortRecord& first = builder_.port(ports->front());
-  if (first.is_switch_port() || first.peer == fabric::kNoPort) {
-    return fail(ErrorCode::InvalidArgument,
-                "the subnet manager cannot run at {}; choose a cabled port of a host, as h1:1",
-                name);
+  if (first.is_switch_port() || first.peer == fabric::kNoPort || first.is_omni_path()) {
+    return fail(
+        ErrorCode::InvalidArgument,
+        "the subnet manager cannot run at {}; choose a cabled InfiniBand port of a host, as "
+        "h1:1",
+        name);
   }
   return ports->front();
 }
@@ -161,7 +164,7 @@ Result<void> Fabric::start_managers(std::optional<fabric::PortIndex> wanted, Ins
     if (port.lmc != 0) {
       options.lmc_of_port[port.guid] = port.lmc;
     }
-    if (port.lid != Lid{}) {
+    if (port.lid != Lid{} && !port.is_omni_path()) {
       options.first_lid =
           std::max(options.first_lid, Lid{port.lid.value() + (std::uint32_t{1} << port.lmc)});
     }

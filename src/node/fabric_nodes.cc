@@ -120,7 +120,8 @@ Result<EndPoint> Fabric::find_free_port(std::string_view name) const {
   return *end;
 }
 
-/// The links of the last node of `topology`, in order of its ports.
+/// The links of the last node of `topology`, in order of its ports, of the types of the ports that
+/// they lead to.
 Result<std::vector<fabric::LinkDescription>> Fabric::links_of(
     const NodeChange& change, const fabric::Topology& topology) const {
   fabric::LinkDescription link{.a = {}, .b = {}, .rate_gbps = {}, .delay = {}};
@@ -137,6 +138,7 @@ Result<std::vector<fabric::LinkDescription>> Fabric::links_of(
       return std::unexpected(end.error());
     }
     link.b = *end;
+    link.type = link_type_of(topology, *end);
     link.a.hca = static_cast<std::uint8_t>(is_switch ? 0 : i / change.ports);
     link.a.port = PortNumber{static_cast<std::uint8_t>(is_switch ? i + 1 : i % change.ports + 1)};
     if (std::ranges::find(links, link.b, &fabric::LinkDescription::b) != links.end()) {
@@ -183,6 +185,18 @@ Result<void> Fabric::add_node(const NodeChange& change, Instant now) {
   const auto links = links_of(change, topology);
   if (!links) {
     return std::unexpected(links.error());
+  }
+  for (const fabric::LinkDescription& link : *links) {
+    (is_switch ? topology.switches.back().link_type
+               : topology.hosts.back().hcas[link.a.hca].link_type) = link.type;
+  }
+  for (const fabric::LinkDescription& link : *links) {
+    if (link_type_of(topology, link.a) != link.type) {
+      return fail(ErrorCode::InvalidArgument,
+                  "{} leads to {}, which is of another type than the other links of {}: all links "
+                  "of a switch or an HCA are of one type",
+                  to_string(topology, link.a), to_string(topology, link.b), change.name);
+    }
   }
   topology.links.insert(topology.links.end(), links->begin(), links->end());
   topology_ = std::move(topology);

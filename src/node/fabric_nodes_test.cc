@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fabric/path.h"
+#include "fabric/testing/omni_path_star.h"
 #include "node/fabric.h"
 
 namespace weft::node {
@@ -150,6 +151,18 @@ TEST_F(ChangingFabric, RulesOnACableThatIsGoneEndQuietly) {
   fabric().faults().remove_all(now_);
   settle();
   EXPECT_EQ(way("h1", "h2"), PathUse::Delivered);
+}
+
+TEST_F(ChangingFabric, GivesANewNodeTheTypeOfItsLinks) {
+  auto topology = fabric::testing::omni_path_beside_infiniband();
+  topology.switches[0].port_count = topology.switches[1].port_count = 6;
+  make(topology);
+  EXPECT_EQ(change("add host o4 link=os1:4"), "");
+  EXPECT_TRUE(fabric().builder().port(port("o4", 1)).is_omni_path());
+  EXPECT_EQ(change("add host h3 link=s1:4"), "");
+  EXPECT_FALSE(fabric().builder().port(port("h3", 1)).is_omni_path());
+  EXPECT_THAT(change("add switch s9 ports=4 link=os1:5 link=s1:5"), HasSubstr("of one type"));
+  EXPECT_FALSE(fabric().builder().find_node("s9"));
 }
 
 }  // namespace

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fabric/testing/omni_path_star.h"
+
 namespace weft::node {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::unique_ptr<Fabric> make(std::string_view kind) {
   auto fabric = Fabric::create(*fabric::generate(kind), Instant{});
@@ -93,6 +96,21 @@ TEST(Fabric, ShowsThePacketsOfAPortWhileItIsTapped) {
   EXPECT_TRUE(fabric->builder().port(port).is_tapped());
   fabric->untap(port);
   EXPECT_FALSE(fabric->builder().port(port).is_tapped());
+}
+
+TEST(Fabric, HasAnInfiniBandManagerForItsInfiniBandPartAlone) {
+  auto fabric = Fabric::create(fabric::testing::omni_path_beside_infiniband(), Instant{});
+  ASSERT_TRUE(fabric);
+  const auto port = [&](std::string_view name) { return (*fabric)->find_ports(name)->front(); };
+  EXPECT_EQ((*fabric)->builder().port(port("h1:1")).lid, Lid{1});
+  EXPECT_EQ((*fabric)->builder().port(port("h2:1")).state, fabric::PortState::Active);
+  EXPECT_TRUE((*fabric)->is_managed_from(port("h1:1")));
+  EXPECT_FALSE((*fabric)->is_managed_from(port("o1:1")));
+  EXPECT_EQ((*fabric)->builder().port(port("o1:1")).sm_lid, Lid{});
+  const auto refused = Fabric::create(fabric::testing::omni_path_beside_infiniband(), Instant{},
+                                      {.sm_port = "o1:1"});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().reason, HasSubstr("choose a cabled InfiniBand port"));
 }
 
 }  // namespace

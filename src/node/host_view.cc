@@ -74,6 +74,7 @@ constexpr std::uint64_t kRdmaCmAbi = 4;
 [[nodiscard]] host_view::PortView view_port(const HostViewSources& sources, fabric::PortIndex index,
                                             std::uint32_t number, Instant now,
                                             WithCounters counters) {
+  const fabric::PortRecord& record = sources.tables.port(index);
   const wire::PortInfo info = sources.agents.port_info(index);
   const auto gids = sources.tables.gids(index);
   const auto pkeys = sources.tables.pkeys(index);
@@ -86,13 +87,12 @@ constexpr std::uint64_t kRdmaCmAbi = 4;
       .sm_lid = info.master_sm_lid,
       .sm_sl = info.master_sm_sl,
       .lmc = info.lmc,
-      .state = std::to_underlying(info.port_state),
+      .state = std::to_underlying(record.is_omni_path() ? wire::LinkState::Down  // as for verbs
+                                                        : info.port_state),
       .physical_state = std::to_underlying(info.physical_state),
       .active_width = info.link_width_active,
       .active_speed = active_speed(info),
-      .link_layer = sources.tables.port(index).link_type == fabric::LinkType::InfiniBand
-                        ? "InfiniBand"
-                        : "Ethernet",
+      .link_layer = record.link_type == fabric::LinkType::Ethernet ? "Ethernet" : "InfiniBand",
       .gids = {gids.begin(),  gids.end() },
       .pkeys = {pkeys.begin(), pkeys.end()},
   };
