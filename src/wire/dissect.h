@@ -33,6 +33,10 @@ struct Dissection {
 /// other protocols, and with Io for a malformed packet.
 [[nodiscard]] Result<Dissection> dissect_ethernet(ByteSpan frame);
 
+/// One Omni-Path packet of the format 16B (wire/opa/packet_16b.h): with the Ethernet header, or the
+/// header of its MAD, if that is what it carries.
+[[nodiscard]] Result<Dissection> dissect_opa_16b(ByteSpan bytes);
+
 /// One line without newline; mentions wrong CRCs.
 [[nodiscard]] std::string summary(const Dissection& dissection);
 

@@ -65,6 +65,7 @@
 #include "wire/mad/trace_record.h"
 #include "wire/mad/vendor_mad.h"
 #include "wire/opa/mac_messages.h"
+#include "wire/opa/mad_packet_16b.h"
 #include "wire/opa/vema_mad.h"
 #include "wire/opa/vesw_port_counters.h"
 #include "wire/opa/vesw_port_info.h"
@@ -121,16 +122,17 @@ using AllWireTypes = TypeList<
     IpoibHardwareAddress, IpoibArp, NeighborDiscovery, IpoibLinkLayerOption, IwpmMessage,
     IwpmRequest, VeswInfo, PerVeswPortInfo, VeswPortInfo, MacTableHeader, MacTableEntry,
     MacListHeader, VeswPortSummaryCounters, VeswPortErrorCounters, VemaMad, VeswPortTrap,
-    VemaNotice, OpaClassPortInfo, TunnelAddressVector, TunnelSendHeader, TunnelReceiveHeader,
-    TunnelSend, TunnelReceive, SrpLoginReq, SrpLoginReqRdmaCm, SrpLoginRsp, SrpLoginRej, SrpILogout,
-    SrpTLogout, SrpTskMgmt, SrpCmd, SrpRsp, SrpResponseData, SrpCredReq, SrpCredRsp, SrpAerReq,
-    SrpAerRsp, SrpDirectDescriptor, SrpIndirectDescriptor, SrpImmediateDescriptor, DevMgtMad,
-    IoUnitInfo, IoControllerProfile, IocServiceEntry, ServiceEntries, SrpBootTable, SrpBootScsiPart,
-    SrpBootSrpPart, SrpBootIbPart, iscsi::BasicHeader, iscsi::AdditionalHeader, iscsi::ScsiCommand,
-    iscsi::ScsiResponse, iscsi::TaskManagementRequest, iscsi::TaskManagementResponse,
-    iscsi::DataOut, iscsi::DataIn, iscsi::R2t, iscsi::AsyncMessage, iscsi::TextRequest,
-    iscsi::TextResponse, iscsi::LoginRequest, iscsi::LoginResponse, iscsi::LogoutRequest,
-    iscsi::LogoutResponse, iscsi::SnackRequest, iscsi::Reject, iscsi::NopOut, iscsi::NopIn,
-    ProtectionTuple, iser::ControlHeader, iser::Hello, iser::HelloReply, iser::PrivateData>;
+    Opa16bManagementHeader, VemaNotice, OpaClassPortInfo, TunnelAddressVector, TunnelSendHeader,
+    TunnelReceiveHeader, TunnelSend, TunnelReceive, SrpLoginReq, SrpLoginReqRdmaCm, SrpLoginRsp,
+    SrpLoginRej, SrpILogout, SrpTLogout, SrpTskMgmt, SrpCmd, SrpRsp, SrpResponseData, SrpCredReq,
+    SrpCredRsp, SrpAerReq, SrpAerRsp, SrpDirectDescriptor, SrpIndirectDescriptor,
+    SrpImmediateDescriptor, DevMgtMad, IoUnitInfo, IoControllerProfile, IocServiceEntry,
+    ServiceEntries, SrpBootTable, SrpBootScsiPart, SrpBootSrpPart, SrpBootIbPart,
+    iscsi::BasicHeader, iscsi::AdditionalHeader, iscsi::ScsiCommand, iscsi::ScsiResponse,
+    iscsi::TaskManagementRequest, iscsi::TaskManagementResponse, iscsi::DataOut, iscsi::DataIn,
+    iscsi::R2t, iscsi::AsyncMessage, iscsi::TextRequest, iscsi::TextResponse, iscsi::LoginRequest,
+    iscsi::LoginResponse, iscsi::LogoutRequest, iscsi::LogoutResponse, iscsi::SnackRequest,
+    iscsi::Reject, iscsi::NopOut, iscsi::NopIn, ProtectionTuple, iser::ControlHeader, iser::Hello,
+    iser::HelloReply, iser::PrivateData>;
 
 }  // namespace weft::wire

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "wire/opa/mac_messages.h"
+#include "wire/opa/mad_packet_16b.h"
 #include "wire/opa/packet_16b.h"
 #include "wire/opa/vema_mad.h"
 #include "wire/opa/vesw_port_counters.h"
@@ -36,6 +37,18 @@ void try_packet(ByteSpan input) {
           std::ranges::equal(reparsed->frame, parsed->frame));
 }
 
+void try_mad_packet(ByteSpan input) {
+  const auto parsed = parse_opa_mad(input);
+  require(parsed || !parsed.error().reason.empty());
+  if (!parsed) {
+    return;
+  }
+  const auto again =
+      parse_opa_mad(to_opa_mad_packet(parsed->header, parsed->management, parsed->mad));
+  require(again && again->has_valid_icrc && again->management == parsed->management &&
+          std::ranges::equal(again->mad, parsed->mad));
+}
+
 template <WireType T>
 void try_attribute(ByteSpan input) {
   const auto value = parse<T>(input);
@@ -60,6 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   namespace wire = weft::wire;
   const weft::ByteSpan input = std::as_bytes(std::span{data, size});
   wire::try_packet(input);
+  wire::try_mad_packet(input);
   wire::try_lists(input);
   wire::try_attribute<wire::VeswPortInfo>(input);
   wire::try_attribute<wire::VeswPortSummaryCounters>(input);

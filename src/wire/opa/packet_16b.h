@@ -1,9 +1,9 @@
 #pragma once
 
-// Omni-Path packets of the format 16B that carry Ethernet frames for virtual NICs (the kernel's
-// hfi1 and opa_vnic drivers are the public source of the format). In order: the header, the frame
-// without its FCS, 0 to 7 octets of padding, four octets of ICRC, one tail octet. Input is not
-// trusted. Value types.
+// Omni-Path packets of the format 16B (the kernel's hfi1 and opa_vnic drivers are the public source
+// of the format): of any kind, and those that carry Ethernet frames for virtual NICs. In order: the
+// link header of 16 octets, the header of what is carried, the frame without its FCS, 0 to 7 octets
+// of padding, four octets of ICRC, one tail octet. Input is not trusted. Value types.
 
 #include <cstddef>
 #include <cstdint>
@@ -70,14 +70,32 @@ struct Opa16bHeader {
   // clang-format on
 };
 
+/// The link header alone, words h0 to h3, which packets of every L4 type begin with.
+inline constexpr std::size_t kOpaLinkHeaderBytes = 16;
 inline constexpr std::size_t kOpaIcrcBytes = 4;
 inline constexpr std::size_t kOpaTailBytes = 1;
 inline constexpr std::size_t kOpaUnitBytes = 8;
 inline constexpr std::size_t kMaxOpaUnits = 2047;          ///< 11 bits
 inline constexpr std::size_t kMinEthernetFrameBytes = 60;  ///< without FCS (IEEE 802.3 §3.2.7)
+/// The most that a packet can carry behind its link header.
+inline constexpr std::size_t kMaxOpaContentBytes =
+    kMaxOpaUnits * kOpaUnitBytes - kOpaLinkHeaderBytes - kOpaIcrcBytes - kOpaTailBytes;
+/// The header of Ethernet: h4.
+inline constexpr std::size_t kOpaEthernetHeaderBytes = kSizeOf<Opa16bHeader> - kOpaLinkHeaderBytes;
 /// The longest frame that a packet can carry.
-inline constexpr std::size_t kMaxOpaFrameBytes =
-    kMaxOpaUnits * kOpaUnitBytes - kSizeOf<Opa16bHeader> - kOpaIcrcBytes - kOpaTailBytes;
+inline constexpr std::size_t kMaxOpaFrameBytes = kMaxOpaContentBytes - kOpaEthernetHeaderBytes;
+
+/// A received packet of any L4 type. `content` is what is between link header and padding, and
+/// views the packet's octets. Only of Ethernet has `header` a virtual switch.
+struct Opa16bPacket {
+  Opa16bHeader header{};
+  ByteSpan content{};
+  std::size_t pad_bytes{};
+  std::uint32_t icrc{};           ///< the octets as they came, as a big-endian number
+  std::uint32_t expected_icrc{};  ///< likewise
+
+  [[nodiscard]] bool has_valid_icrc() const { return icrc == expected_icrc; }
+};
 
 /// A received packet. `frame` views the packet's octets.
 struct OpaEthernetPacket {
@@ -86,12 +104,19 @@ struct OpaEthernetPacket {
   bool has_valid_icrc{};
 };
 
+/// The packet whose link header is that of `header`, with its length set here, and with `content`
+/// behind it: at most kMaxOpaContentBytes (asserted).
+[[nodiscard]] std::vector<std::byte> to_opa_16b(Opa16bHeader header, ByteSpan content);
+
+/// Fails for what is too short or no 16B packet, and for a length field that is not that of the
+/// packet.
+[[nodiscard]] Result<Opa16bPacket> parse_opa_16b(ByteSpan packet);
+
 /// The packet with this header (whose length is set here) and frame, which is at most
 /// kMaxOpaFrameBytes long (asserted).
 [[nodiscard]] std::vector<std::byte> to_opa_packet(Opa16bHeader header, ByteSpan frame);
 
-/// Fails for what is too short or no 16B packet, for a length field that is not that of the packet,
-/// and for another L4 type than Ethernet.
+/// Fails as parse_opa_16b(), and for another L4 type than Ethernet.
 [[nodiscard]] Result<OpaEthernetPacket> parse_opa_ethernet(ByteSpan packet);
 
 /// The virtual switch of a packet that parse_opa_ethernet() may refuse; for counting.

@@ -153,7 +153,7 @@ TEST(OpaEthernetPacket, KnowsDamageButNotWhatSwitchesMayChange) {
   Random random{3};
   const auto frame = random_bytes(random, 77);
   const auto packet = to_opa_packet(random_header(random), frame);
-  for (std::size_t at = kSizeOf<Opa16bHeader>; at < packet.size() - 1; ++at) {
+  for (std::size_t at = kOpaLinkHeaderBytes; at < packet.size() - 1; ++at) {
     auto damaged = packet;
     damaged[at] ^= std::byte{1};
     EXPECT_FALSE(parse_opa_ethernet(damaged).value().has_valid_icrc) << at;
@@ -192,6 +192,21 @@ TEST(OpaEthernetPacket, ThatIsNoneIsRefusedWithTheReason) {
   const auto head = pack(runt);
   std::copy(head.begin(), head.end(), too_short.begin());
   EXPECT_THAT(refusal(too_short), HasSubstr("no room"));
+}
+
+TEST(Opa16b, OfAnyL4TypeHasContentBehindItsLinkHeader) {
+  Random random{4};
+  for (std::size_t bytes = 4; bytes < 40; ++bytes) {
+    const auto content = random_bytes(random, bytes);
+    const auto packet = to_opa_16b({.dlid = Lid{0x10'0001}, .l4_type = kOpaL4IbLocal}, content);
+    EXPECT_EQ(packet.size() % 8, 0U);
+    const auto parsed = parse_opa_16b(packet);
+    ASSERT_TRUE(parsed) << parsed.error().reason;
+    EXPECT_TRUE(std::ranges::equal(parsed->content, content));
+    EXPECT_EQ(parsed->header.vesw_id, 0);
+    EXPECT_EQ(parsed->header.dlid, Lid{0x10'0001});
+    EXPECT_TRUE(parsed->has_valid_icrc());
+  }
 }
 
 TEST(OpaEthernetPacket, SaysItsVirtualSwitch) {
