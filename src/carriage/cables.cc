@@ -23,15 +23,18 @@ constexpr std::size_t kIcrcBytes = 4;
 constexpr std::size_t kLocalBytes =
     wire::kSizeOf<wire::Lrh> + wire::kSizeOf<wire::Bth> + wire::kSizeOf<wire::Deth> + kIcrcBytes;
 
-/// LRH to ICRC, with the payload's pad.
+/// LRH to ICRC, with the payload's pad; of Omni-Path the whole packet.
 [[nodiscard]] std::uint64_t words_of(const PacketOnCable& packet) {
+  if (packet.omni_path != nullptr) {
+    return fabric::data_words(packet.bytes.size());
+  }
   const std::size_t padded = (packet.bytes.size() + 3) / 4 * 4;
   return fabric::data_words(kLocalBytes + padded +
                             (packet.to.global ? wire::kSizeOf<wire::Grh> : 0));
 }
 
 [[nodiscard]] fabric::FaultSubject subject_of(const PacketOnCable& packet) {
-  return {.opcode = wire::Opcode::UdSendOnly,
+  return {.opcode = packet.omni_path != nullptr ? kNoOpcode : wire::Opcode::UdSendOnly,
           .slid = packet.slid,
           .dlid = packet.dlid,
           .dest_qp = packet.to.qp,
@@ -109,7 +112,7 @@ fabric::DepartureClock* Cables::vl15_clock(PortIndex egress, const PacketOnCable
 
 Cables::TreeCrossing Cables::cross(const fabric::MulticastTree& tree, const PacketOnCable& packet) {
   const auto fits = [&](std::uint32_t edge) {
-    return packet.bytes.size() <= bytes(tables_.port(tree.edges[edge].egress).active_mtu);
+    return !packet.is_too_long(tables_.port(tree.edges[edge].egress));
   };
   crossing().cross(tree, subject_of(packet), fits, edges_);
   ends_.clear();
@@ -144,8 +147,8 @@ void Cables::count_edge(const Hop& hop, const fabric::EdgeCrossing& edge,
 void Cables::count(const Hop& hop, const PacketOnCable& packet, std::uint32_t packets) {
   if (counters_ != nullptr) {
     fabric::count_crossing(counters_->own(hop.egress), counters_->own(hop.ingress),
-                           counters_->own_details(), hop, packet.to.sl, packet.dlid.is_multicast(),
-                           packets, words_of(packet) * packets);
+                           counters_->own_details(), hop, packet.service_level(),
+                           packet.is_multicast(), packets, words_of(packet) * packets);
   }
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
-// What cables do to a packet of the daemon that crosses them one by one: a MAD, or another datagram
-// of a host's kernel side. The rules are those of every sender (fabric/link_crossing.h); what is
-// counted here counts at both ports at once (IBTA vol 1 §16.1.3.5), and captures are shown the
-// packet as it is on each cable. Pure. One thread.
+// What cables do to a packet of the daemon that crosses them one by one: a MAD, another datagram of
+// a host's kernel side, or a 16B packet of Omni-Path. The rules are those of every sender
+// (fabric/link_crossing.h); what is counted here counts at both ports at once (IBTA vol 1
+// §16.1.3.5), and captures are shown the packet as it is on each cable. Pure. One thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include "base/identifiers.h"
 #include "base/serial.h"
 #include "base/time.h"
+#include "carriage/omni_path_packet.h"
 #include "fabric/counter_source.h"
 #include "fabric/departure_clocks.h"
 #include "fabric/faults.h"
@@ -25,10 +26,12 @@
 #include "fabric/tables.h"
 #include "mad/agent_table.h"
 #include "mad/mad_address.h"
+#include "verbs/mtu.h"
 
 namespace weft::carriage {
 
-/// A packet between two ports.
+/// A packet between two ports. Of Omni-Path `omni_path` is all that it is, with `bytes` its octets;
+/// the LIDs are then of 24 bits.
 struct PacketOnCable {
   mad::InterfaceKind kind{};
   Lid slid;
@@ -38,8 +41,24 @@ struct PacketOnCable {
   const mad::MadAddress& to;
   ByteSpan bytes;
   Qpn source_qp{kQp1};  // which a MAD of QP0 has not
+  const OmniPathPacket* omni_path{};
 
   [[nodiscard]] Qpn sender() const { return kind == mad::InterfaceKind::Smi ? kQp0 : source_qp; }
+  [[nodiscard]] bool is_multicast() const {
+    return omni_path != nullptr ? omni_path->address.destination.is_multicast()
+                                : dlid.is_multicast();
+  }
+  /// By which ports count it: of Omni-Path the service channel, as far as there are counters.
+  [[nodiscard]] ServiceLevel service_level() const {
+    return omni_path != nullptr
+               ? ServiceLevel{static_cast<std::uint8_t>(omni_path->service_channel % 16)}
+               : to.sl;
+  }
+  /// Whether it is too long to leave by this port.
+  [[nodiscard]] bool is_too_long(const fabric::PortRecord& egress) const {
+    return bytes.size() >
+           (omni_path != nullptr ? kMaxOmniPathPacketBytes : verbs::bytes(egress.active_mtu));
+  }
 };
 
 /// Sees the packets of ports that have a capture.

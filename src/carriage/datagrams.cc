@@ -1,4 +1,5 @@
-// ManagementNetwork's datagrams that are no MADs: to one port as MADs of QP1 go, or to a group.
+// ManagementNetwork's datagrams that are no MADs: to one port as MADs of QP1 go, or to a group, as
+// 16B packets of Omni-Path do, too.
 
 #include <memory>
 #include <utility>
@@ -17,14 +18,9 @@ void ManagementNetwork::send(PortIndex from, mad::Datagram datagram) {
     ++counters_.too_long;
     return;
   }
-  if (queued_bytes_ + datagram.payload.size() > kQueuedBytes) {
-    ++counters_.queue_full;
+  if (!has_room_for(from, datagram.payload.size())) {
     return;
   }
-  if (!has_room(from)) {
-    return;
-  }
-  queued_bytes_ += datagram.payload.size();
   InFlightPacket packet{.from = from, .kind = mad::InterfaceKind::Gsi};
   packet.packet.address = datagram.to;
   packet.datagram = std::make_shared<const mad::Datagram>(std::move(datagram));
@@ -34,13 +30,12 @@ void ManagementNetwork::send(PortIndex from, mad::Datagram datagram) {
 /// Along the tree that the multicast forwarding tables make. Members of the group behind the
 /// sender's own port get the packet from there, not from here.
 void ManagementNetwork::carry_to_group(InFlightPacket& packet, Instant now) {
-  const PortRecord& origin = tables_.port(packet.from);
-  const Lid mlid = packet.packet.address.lid;
-  const fabric::MulticastTree tree = fabric::resolve_multicast(tables_, packet.from, mlid);
+  const fabric::MulticastTree tree = tree_of(packet);
   if (tree.outcome != fabric::PathUse::Delivered) {
     return drop(packet, {tree.outcome, fabric::PathEnd::PortInactive, tree.stopped_at});
   }
-  const PacketOnCable crosses = on_cable(packet, {origin.lid, mlid});
+  const PacketOnCable crosses =
+      on_cable(packet, {tables_.port(packet.from).lid, packet.packet.address.lid});
   if (!may_cross(packet, tree.edges, crosses.bytes.size(), now)) {
     return wait_for_captures(packet, now);
   }

@@ -24,7 +24,7 @@ bool ManagementNetwork::keys_pass(const InFlightPacket& packet, Instant now) {
     return false;
   }
   const bool has_pkey = has(own, [&](PKey pkey) { return pkey.matches(address.pkey); });
-  if (has_pkey && (packet.datagram != nullptr || address.qkey == kGsiQKey)) {
+  if (has_pkey && (!packet.is_mad() || address.qkey == kGsiQKey)) {
     return true;
   }
   ++counters_.bad_key;

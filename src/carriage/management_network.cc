@@ -43,6 +43,19 @@ bool ManagementNetwork::has_room(PortIndex from) {
   return true;
 }
 
+/// The same for what has a payload; if there is, it is taken.
+bool ManagementNetwork::has_room_for(PortIndex from, std::size_t bytes) {
+  if (queued_bytes_ + bytes > kQueuedBytes) {
+    ++counters_.queue_full;
+    return false;
+  }
+  if (!has_room(from)) {
+    return false;
+  }
+  queued_bytes_ += bytes;
+  return true;
+}
+
 bool ManagementNetwork::run(std::size_t budget, Instant now) {
   agents_.handle_timeout(now);
   cables_.set_time(now);
@@ -64,9 +77,7 @@ bool ManagementNetwork::run(std::size_t budget, Instant now) {
     }
     InFlightPacket packet = std::move(queue_[head_++]);
     --queued_of_[packet.from.value()];
-    if (packet.datagram != nullptr) {
-      queued_bytes_ -= packet.datagram->payload.size();
-    }
+    queued_bytes_ -= packet.payload_bytes();
     carry(packet, now);
     constexpr std::size_t kCompactionThreshold = 64;
     if (head_ >= kCompactionThreshold && head_ * 2 >= queue_.size()) {
@@ -102,7 +113,7 @@ void ManagementNetwork::carry_trap(const PendingTrap& trap, Instant now) {
 
 /// Takes a packet to where it goes, and the answer of an agent back.
 void ManagementNetwork::carry(InFlightPacket& packet, Instant now) {
-  const std::size_t qp = packet.datagram != nullptr ? 2 : packet.kind == InterfaceKind::Smi ? 0 : 1;
+  const std::size_t qp = !packet.is_mad() ? 2 : packet.kind == InterfaceKind::Smi ? 0 : 1;
   Psn& next_psn = next_psn_[packet.from.value()][qp];
   packet.psn = next_psn;
   next_psn = next_psn + 1;
@@ -112,7 +123,7 @@ void ManagementNetwork::carry(InFlightPacket& packet, Instant now) {
 }
 
 void ManagementNetwork::go_on(InFlightPacket& packet, Instant now) {
-  if (packet.datagram != nullptr && packet.packet.address.lid.is_multicast()) {
+  if (packet.is_multicast()) {
     return carry_to_group(packet, now);
   }
   switch (travel(packet, now)) {
@@ -168,6 +179,9 @@ void ManagementNetwork::land(InFlightPacket& packet, Instant now) {
 
 void ManagementNetwork::receive(InFlightPacket& packet, Instant now) {
   ++counters_.carried;
+  if (packet.omni_path != nullptr) {
+    return receive_omni_path(packet, now);
+  }
   if (packet.datagram != nullptr) {
     return receive_datagram(packet, now);
   }

@@ -2,7 +2,8 @@
 
 // Carries MADs between QP0 and QP1 of the fabric's ports over the fabric as it is: along their own
 // path (directed route SMPs, by the rules of the nodes' SMIs), or by LID through the switches' own
-// forwarding tables (fabric/walk.h); and other datagrams of hosts' kernel sides likewise. What
+// forwarding tables (fabric/walk.h); and other datagrams of hosts' kernel sides, and 16B packets of
+// Omni-Path, likewise. What
 // arrives is answered by the node's agents, or handed to who else is behind the QP. What a network
 // drops is dropped, and counted as data is; what cables do to a packet is in carriage/cables.h.
 // Pure. One thread.
@@ -52,6 +53,19 @@ class DatagramSink {
   virtual void take(fabric::PortIndex at, const mad::ReceivedDatagram& datagram, Instant now) = 0;
 };
 
+/// Who takes 16B packets of Omni-Path.
+class OmniPathSink {
+ public:
+  OmniPathSink() = default;
+  virtual ~OmniPathSink() = default;
+  OmniPathSink(const OmniPathSink&) = delete;
+  OmniPathSink& operator=(const OmniPathSink&) = delete;
+
+  /// At an HCA's port. The P_Key matches one of the port; all else, and the ICRC, is the sink's to
+  /// check. It may send, but not run the network.
+  virtual void take(fabric::PortIndex at, const OmniPathPacket& packet, Instant now) = 0;
+};
+
 /// What the network saw; all only grow.
 struct NetworkCounters {
   std::uint64_t carried{};     // that arrived, answers of agents included
@@ -71,7 +85,7 @@ class ManagementNetwork {
   /// MADs that wait to be carried, of one port and of all; policy. Beyond, they are lost.
   static constexpr std::size_t kQueuedOfPort = 4096;
   static constexpr std::size_t kQueued = 65'536;
-  /// Payloads of datagrams that wait; policy, likewise.
+  /// Payloads of datagrams, and 16B packets, that wait; policy, likewise.
   static constexpr std::size_t kQueuedBytes = std::size_t{16} << 20;
   /// Packets that wait for readers of captures; policy. Beyond, they pass unseen.
   static constexpr std::size_t kWaitingForCaptures = 4096;
@@ -102,6 +116,11 @@ class ManagementNetwork {
   void send(fabric::PortIndex from, mad::Datagram datagram);
   void set_sink(DatagramSink* sink) { datagram_sink_ = sink; }
 
+  /// From an HCA's Omni-Path port, whose LID must be its source; else it is not carried. `sink`
+  /// takes what arrives and must outlive the network.
+  void send(fabric::PortIndex from, OmniPathPacket packet);
+  void set_sink(OmniPathSink* sink) { omni_path_sink_ = sink; }
+
   /// Carries at most `budget` MADs and the traps that are due; true when there is more.
   bool run(std::size_t budget, Instant now);
 
@@ -122,9 +141,13 @@ class ManagementNetwork {
   void carry_trap(const PendingTrap& trap, Instant now);
   void deliver_or_delay(InFlightPacket& packet, Instant now);
   [[nodiscard]] bool has_room(fabric::PortIndex from);
+  [[nodiscard]] bool has_room_for(fabric::PortIndex from, std::size_t bytes);
   // datagrams.cc
   void carry_to_group(InFlightPacket& packet, Instant now);
   void receive_datagram(const InFlightPacket& packet, Instant now);
+  // omni_path.cc
+  void receive_omni_path(const InFlightPacket& packet, Instant now);
+  [[nodiscard]] fabric::MulticastTree tree_of(const InFlightPacket& packet) const;
   // travel.cc
   [[nodiscard]] bool set_out(InFlightPacket& packet);
   [[nodiscard]] Progress travel(InFlightPacket& packet, Instant now);
@@ -147,13 +170,14 @@ class ManagementNetwork {
   std::vector<InFlightPacket> queue_;  // from head_ on
   std::size_t head_{};
   std::vector<std::uint16_t> queued_of_;         // by port
-  std::size_t queued_bytes_{};                   // of datagrams
+  std::size_t queued_bytes_{};                   // of datagrams and 16B packets
   std::multimap<Instant, InFlightPacket> late_;  // which have come, and are held back until then
   std::deque<InFlightPacket> waiting_;           // for captures, in the order in which they came
   Instant look_again_{};                         // whether these have room
   Cables cables_;
-  std::vector<std::array<Psn, 3>> next_psn_;  // by port, of QP0, QP1 and the datagrams
+  std::vector<std::array<Psn, 3>> next_psn_;  // by port, of QP0, QP1 and all that are no MADs
   DatagramSink* datagram_sink_{};
+  OmniPathSink* omni_path_sink_{};
   NetworkCounters counters_;
 };
 

@@ -1,5 +1,6 @@
-// SMPs, other MADs and datagrams meet the same links: the same rules, clocks and captures, and the
-// same counters at the same ports, which are those of data (fabric/link_crossing_test.cc).
+// SMPs, other MADs, datagrams and Omni-Path's 16B packets meet the same links: the same rules,
+// clocks and captures, and the same counters at the same ports, which are those of data
+// (fabric/link_crossing_test.cc).
 
 #include <gtest/gtest.h>
 
@@ -11,19 +12,26 @@
 
 #include "agents/testing/managed_fabric.h"
 #include "carriage/management_network.h"
+#include "carriage/omni_path_packet.h"
+#include "wire/opa/packet_16b.h"
 
 namespace weft::carriage {
 namespace {
 
 using agents::testing::ManagedFabric;
+using fabric::ExtendedLid;
 using fabric::PortCounters;
+using fabric::PortIndex;
 using fabric::PortState;
 
-enum class Kind : std::uint8_t { Smp, Gmp, Datagram };
+enum class Kind : std::uint8_t { Smp, Gmp, Datagram, OmniPath };
 
-struct Inbox final : DatagramSink {
+struct Inbox final : DatagramSink, OmniPathSink {
   void take(fabric::PortIndex /*at*/, const mad::ReceivedDatagram& /*datagram*/,
             Instant /*now*/) override {
+    ++taken;
+  }
+  void take(fabric::PortIndex /*at*/, const OmniPathPacket& /*packet*/, Instant /*now*/) override {
     ++taken;
   }
   std::size_t taken{};
@@ -44,9 +52,34 @@ struct Recorder final : LinkTap {
 class PacketKinds : public ::testing::TestWithParam<Kind> {
  protected:
   PacketKinds() {
-    fabric.manage_star();
-    fabric.network.set_sink(&inbox);
+    if (GetParam() == Kind::OmniPath) {
+      manage_omni_path();
+    } else {
+      fabric.manage_star();
+    }
+    fabric.network.set_sink(static_cast<DatagramSink*>(&inbox));
+    fabric.network.set_sink(static_cast<OmniPathSink*>(&inbox));
     fabric.network.set_tap(&recorder);
+  }
+
+  /// The same LIDs and routes as manage_star(), beyond 16 bits.
+  [[nodiscard]] static ExtendedLid extended(Lid lid) {
+    return ExtendedLid{0x10'0000 + lid.value()};
+  }
+  void manage_omni_path() {
+    for (const int number : {1, 2}) {
+      const PortIndex port = number == 1 ? h1 : h2;
+      fabric.tables.set_lid(port, extended(Lid{static_cast<std::uint32_t>(number)}));
+      fabric.tables.set_link_state(port, PortState::Active);
+      route(Lid{static_cast<std::uint32_t>(number)}, PortNumber{static_cast<std::uint8_t>(number)});
+    }
+  }
+  void route(Lid lid, PortNumber port) {
+    if (GetParam() == Kind::OmniPath) {
+      fabric.tables.set_forwarding(fabric.node("s1"), extended(lid), port);
+    } else {
+      fabric.tables.set_forwarding(fabric.node("s1"), lid, port);
+    }
   }
 
   /// From h1 over s1 to h2; a trap or a message of the CM, which no agent answers.
@@ -77,6 +110,15 @@ class PacketKinds : public ::testing::TestWithParam<Kind> {
                                     .payload = std::vector<std::byte>(wire::kMadBytes)
         });
         break;
+      case Kind::OmniPath: {
+        const std::vector<std::byte> content(kWords * 4 - wire::kOpaLinkHeaderBytes -
+                                             wire::kOpaIcrcBytes - wire::kOpaTailBytes);
+        const wire::Opa16bHeader header{.slid = Lid{extended(Lid{1}).value()},
+                                        .dlid = Lid{extended(lid).value()},
+                                        .pkey = kDefaultPKey};
+        fabric.network.send(h1, *to_omni_path_packet(wire::to_opa_16b(header, content)));
+        break;
+      }
     }
     fabric.run();
   }
@@ -95,11 +137,12 @@ class PacketKinds : public ::testing::TestWithParam<Kind> {
   }
 
   static constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::MadHeader>;
-  static constexpr std::uint64_t kWords = 72;  // LRH, BTH, DETH, 256 bytes and ICRC
+  static constexpr std::uint64_t kWords = 72;  // LRH, BTH, DETH, 256 bytes and ICRC; or as long
 
   alignas(64) std::array<std::byte, fabric::FaultCounters::bytes_needed()> memory{};
   fabric::FaultCounters faults{fabric::FaultCounters::open(memory)};
-  ManagedFabric fabric{agents::testing::star(), faults};
+  ManagedFabric fabric{*fabric::generate(GetParam() == Kind::OmniPath ? "opa:star:2" : "star:2"),
+                       faults};
   Inbox inbox;
   Recorder recorder;
   fabric::PortIndex h1{fabric.port("h1", 1)};
@@ -218,7 +261,7 @@ TEST_P(PacketKinds, CountAsRelayErrorsWhereNoTableKnowsTheLid) {
 }
 
 TEST_P(PacketKinds, CountAsMalformedAtAnHcaThatDoesNotOwnTheLid) {
-  fabric.tables.set_forwarding(fabric.node("s1"), Lid{40}, PortNumber{2});
+  route(Lid{40}, PortNumber{2});
   send(Lid{40});
   EXPECT_EQ(at("h2", 1).rcv_packets, 1U);
   EXPECT_EQ(at("h2", 1).rcv_errors, 1U);
@@ -226,7 +269,7 @@ TEST_P(PacketKinds, CountAsMalformedAtAnHcaThatDoesNotOwnTheLid) {
 }
 
 TEST_P(PacketKinds, CountAsLoopingWhereATableLeadsBack) {
-  fabric.tables.set_forwarding(fabric.node("s1"), Lid{40}, PortNumber{1});
+  route(Lid{40}, PortNumber{1});
   send(Lid{40});
   EXPECT_EQ(at("s1", 1).rcv_switch_relay_errors, 1U);
   EXPECT_EQ(at("s1", 1).xmit_packets, 0U);
@@ -245,7 +288,7 @@ TEST_P(PacketKinds, AreShownToCapturesOrWaitForThem) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Carriage, PacketKinds,
-                         ::testing::Values(Kind::Smp, Kind::Gmp, Kind::Datagram));
+                         ::testing::Values(Kind::Smp, Kind::Gmp, Kind::Datagram, Kind::OmniPath));
 
 }  // namespace
 }  // namespace weft::carriage

@@ -32,6 +32,14 @@ constexpr std::uint8_t kMaxHopCount = wire::kSmpPathEntries - 1;
                  .mgmt_class == wire::ManagementClass::SubnDirectedRoute;
 }
 
+/// Those of Omni-Path as LIDs with more bits.
+[[nodiscard]] fabric::LidPair lids_of(const LinkAddress& address) {
+  if (const fabric::ExtendedLidPair* const extended = address.extended_lids()) {
+    return {Lid{extended->source.value()}, Lid{extended->destination.value()}};
+  }
+  return *address.lids();
+}
+
 [[nodiscard]] DirectedSmp unpack_directed(mad::MadBytes& mad) {
   return {.mad = mad,
           .header = wire::unpack<wire::SmpDirectedHeader>(std::span{mad}.first<kHeaderBytes>()),
@@ -45,8 +53,7 @@ constexpr std::uint8_t kMaxHopCount = wire::kSmpPathEntries - 1;
 bool ManagementNetwork::set_out(InFlightPacket& packet) {
   packet.set_out();
   packet.is_directed = is_directed_smp(packet);
-  if (packet.datagram == nullptr && packet.kind == InterfaceKind::Gsi &&
-      packet.packet.address.qp != kQp1) {
+  if (packet.is_mad() && packet.kind == InterfaceKind::Gsi && packet.packet.address.qp != kQp1) {
     ++counters_.unroutable;
     return false;
   }
@@ -57,6 +64,11 @@ void ManagementNetwork::begin_part_by_lid(InFlightPacket& packet, PortIndex from
   const PortRecord& origin = tables_.port(from);
   const std::uint32_t path_bits = packet.packet.address.path_bits & ((1U << origin.lmc) - 1);
   packet.arrival.at = from;
+  if (packet.omni_path != nullptr) {
+    packet.by_lid.emplace(tables_, from, LinkAddress{packet.omni_path->address},
+                          fabric::Traffic::Data);
+    return;
+  }
   packet.by_lid.emplace(tables_, from, LinkAddress{Lid{origin.lid.value() + path_bits}, dlid},
                         packet.kind == InterfaceKind::Smi ? fabric::Traffic::SubnetManagement
                                                           : fabric::Traffic::Data);
@@ -75,7 +87,7 @@ ManagementNetwork::Progress ManagementNetwork::travel(InFlightPacket& packet, In
 
 ManagementNetwork::Progress ManagementNetwork::travel_by_lid(InFlightPacket& packet, Instant now) {
   while (packet.next || (packet.next = packet.by_lid->next())) {
-    const Progress progress = cross(packet, *packet.by_lid->address().lids(), now);
+    const Progress progress = cross(packet, lids_of(packet.by_lid->address()), now);
     if (progress != Progress::Arrived) {
       return progress;
     }
@@ -86,7 +98,8 @@ ManagementNetwork::Progress ManagementNetwork::travel_by_lid(InFlightPacket& pac
     return Progress::Gone;
   }
   packet.arrival.source = packet.by_lid->source();
-  packet.arrival.is_permissive = packet.by_lid->address().lids()->destination.is_permissive();
+  packet.arrival.is_permissive =
+      packet.omni_path == nullptr && lids_of(packet.by_lid->address()).destination.is_permissive();
   return Progress::Arrived;
 }
 
@@ -168,6 +181,9 @@ PacketOnCable ManagementNetwork::on_cable(const InFlightPacket& packet,
   if (packet.datagram != nullptr) {
     crosses.bytes = packet.datagram->payload;
     crosses.source_qp = packet.datagram->source_qp;
+  } else if (packet.omni_path != nullptr) {
+    crosses.bytes = packet.omni_path->octets;
+    crosses.omni_path = packet.omni_path.get();
   }
   return crosses;
 }
@@ -188,7 +204,7 @@ ManagementNetwork::Progress ManagementNetwork::cross(InFlightPacket& packet,
                                                      const fabric::LidPair& address, Instant now) {
   const Hop hop = *packet.next;
   const PacketOnCable crosses = on_cable(packet, address);
-  if (crosses.bytes.size() > bytes(tables_.port(hop.egress).active_mtu)) {
+  if (crosses.is_too_long(tables_.port(hop.egress))) {
     ++counters_.too_long;
     cables_.drop(hop.egress, packet.copies, PathEnd::NeighborMtu);
     return Progress::Gone;

@@ -233,8 +233,8 @@ class FaultReader {
         {"every", 1, kPackets },
         {"after", 1, kPackets },
         {"count", 1, kPackets },
-        {"slid",  1, 0xBFFF   },
-        {"dlid",  1, 0xFFFF   },
+        {"slid",  1, 0xEF'FFFF},
+        {"dlid",  1, 0xFF'FFFF},
         {"qp",    0, 0xFF'FFFF},
         {"seed",  0, ~0ULL    },
     });

@@ -67,8 +67,8 @@ TEST(FaultDescription, ErrorsNameTheWordAndWhatWouldWork) {
   for (const std::string_view wrong : {"0", "1.5", "-1", "nan", "1e-9", "x", "0.5x"}) {
     EXPECT_THAT(reason_of("drop p=" + std::string{wrong}), HasSubstr("no probability")) << wrong;
   }
-  for (const std::string_view wrong : {"every=0", "count=0", "slid=0", "slid=0xC000", "qp=-1",
-                                       "after=9999999999999", "dlid=70000", "seed=1.5"}) {
+  for (const std::string_view wrong : {"every=0", "count=0", "slid=0", "slid=0xF00000", "qp=-1",
+                                       "after=9999999999999", "dlid=0x1000000", "seed=1.5"}) {
     EXPECT_THAT(reason_of("drop p=0.5 " + std::string{wrong}), HasSubstr("no whole number"))
         << wrong;
   }
