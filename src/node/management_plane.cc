@@ -24,7 +24,10 @@ ManagementPlane::ManagementPlane(fabric::TablesBuilder& tables,
                    [this](PortIndex at, const mad::MadAddress& source, const mad::MadBytes& mad) {
                      hand_over(at, mad::InterfaceKind::Gsi, source, mad);
                    }}),
-      is_runnable_(tables.ports().size()) {}
+      omni_path_(tables),
+      is_runnable_(tables.ports().size()) {
+  omni_path_changed_ = omni_path_.sweep();
+}
 
 ManagementPort& ManagementPlane::find_or_create(PortIndex own) {
   std::unique_ptr<ManagementPort>& place = ports_[own];
@@ -161,6 +164,7 @@ void ManagementPlane::collect(Instant now) {
 
 bool ManagementPlane::run(Instant now) {
   now_ = now;
+  omni_path_changed_ |= omni_path_.sweep();
   shared_.run(now);
   handle_timeouts(now);
   bool network_has_more = false;

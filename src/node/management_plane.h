@@ -1,8 +1,8 @@
 #pragma once
 
-// Management of a whole fabric: the agents of all nodes, the network that carries MADs, and
-// management interfaces for those ports that have users. Pure: MADs move when run() is called. Not
-// thread-safe.
+// Management of a whole fabric: the agents of all nodes, the network that carries MADs, management
+// interfaces for those ports that have users, and the manager of Omni-Path parts. Pure: MADs move
+// when run() is called. Not thread-safe.
 
 #include <cstddef>
 #include <memory>
@@ -20,6 +20,7 @@
 #include "mad/datagram.h"
 #include "mad/limits.h"
 #include "node/management_port.h"
+#include "node/omni_path_manager.h"
 #include "node/shared_ports.h"
 
 namespace weft::node {
@@ -57,7 +58,8 @@ class ManagementPlane final : private carriage::MadSink {
   /// True if the tables changed since the last call and must be published.
   [[nodiscard]] bool tables_changed() {
     const bool by_functions = shared_.take_tables_changed();
-    return agents_.take_tables_changed() || by_functions;
+    const bool by_omni_path = std::exchange(omni_path_changed_, false);
+    return agents_.take_tables_changed() || by_functions || by_omni_path;
   }
 
   /// Ports that virtual functions share.
@@ -88,6 +90,9 @@ class ManagementPlane final : private carriage::MadSink {
   [[nodiscard]] Result<void> configure(fabric::PortIndex port, const agents::PortSettings& settings,
                                        Instant now);
 
+  /// Of the Omni-Path parts; what it is told takes effect in the next run().
+  [[nodiscard]] OmniPathManager& omni_path() { return omni_path_; }
+
   [[nodiscard]] agents::FabricAgents& agents() { return agents_; }
   [[nodiscard]] const carriage::NetworkCounters& network_counters() const {
     return network_.counters();
@@ -115,6 +120,8 @@ class ManagementPlane final : private carriage::MadSink {
   carriage::ManagementNetwork network_;
   carriage::DatagramSink* sink_{};
   SharedPorts shared_;
+  OmniPathManager omni_path_;
+  bool omni_path_changed_{};
   Instant now_{};  // of the call that is under way
   Ports ports_;
   std::unordered_map<fabric::PortIndex, Instant> deadlines_;
