@@ -1,5 +1,5 @@
 // weft capture: all packets that cross a port, as on the wire, in ERF records (link type 197),
-// which tshark dissects.
+// which tshark dissects, but those of Omni-Path.
 
 #include <fmt/format.h>
 #include <pcap/pcap.h>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/erf_types.h"
 #include "cli/fabric_client.h"
 #include "cli/fabric_name.h"
 #include "cli/terminal.h"
@@ -32,7 +33,6 @@ namespace {
 
 constexpr int kLinkTypeErf = 197;
 constexpr int kSnapBytes = 65'535;
-constexpr std::uint8_t kErfInfiniBand = 21;
 constexpr std::uint8_t kErfVaryingLength = 4;
 constexpr std::size_t kErfHeaderBytes = 16;
 
@@ -51,18 +51,19 @@ struct CapturedPacket {
 };
 
 /// Builds an ERF record: time in 32.32 fixed point, little-endian; the rest big-endian.
-[[nodiscard]] std::vector<std::byte> erf_record(std::int64_t time_ns, bool is_in,
+[[nodiscard]] std::vector<std::byte> erf_record(std::uint8_t type, const host::TapRecord& tap,
                                                 std::span<const std::byte> packet) {
   constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
-  const auto seconds = static_cast<std::uint64_t>(time_ns / kNanosecondsPerSecond);
-  const auto rest = static_cast<std::uint64_t>(time_ns % kNanosecondsPerSecond);
+  const auto seconds = static_cast<std::uint64_t>(tap.time_of_day_ns / kNanosecondsPerSecond);
+  const auto rest = static_cast<std::uint64_t>(tap.time_of_day_ns % kNanosecondsPerSecond);
+  const bool is_in = tap.direction == host::TapDirection::In;
   const std::uint64_t stamp = seconds << 32 | (rest << 32) / kNanosecondsPerSecond;
   std::vector<std::byte> record(kErfHeaderBytes);
   for (std::size_t i = 0; i < 8; ++i) {
     record[i] = static_cast<std::byte>(stamp >> (8 * i));
   }
   const std::size_t length = kErfHeaderBytes + packet.size();
-  record[8] = std::byte{kErfInfiniBand};
+  record[8] = std::byte{type};
   record[9] = static_cast<std::byte>(kErfVaryingLength | (is_in ? 1 : 0));  // capture interface
   record[10] = static_cast<std::byte>(length >> 8);
   record[11] = static_cast<std::byte>(length);
@@ -76,10 +77,30 @@ struct CapturedPacket {
 constexpr std::size_t kBatch = 1'024;
 constexpr std::size_t kWholeRing = ring::kMaxCapacity / ring::kSlotBytes;
 
-/// Reads at most `most` records of a program's ring and splits trains into packets.
+/// The packets of what a program wrote behind `tap`; trains are split.
+void take_record(const host::TapRecord& tap, std::span<const std::byte> body,
+                 std::vector<CapturedPacket>& into) {
+  const auto take = [&](std::uint8_t type, std::span<const std::byte> packet) {
+    into.push_back({.time_ns = tap.time_of_day_ns,
+                    .order = into.size(),
+                    .record = erf_record(type, tap, packet)});
+  };
+  if (tap.format == host::TapFormat::OmniPath16b) {
+    return take(kErfOmniPath16b, body);
+  }
+  std::vector<std::byte> bytes;
+  if (const auto train = hca::decode_record(body)) {
+    for (std::uint32_t i = 0; i < train->header.packet_count; ++i) {
+      bytes.clear();
+      hca::to_wire(hca::single_of_train(*train, i), bytes);
+      take(kErfInfiniBand, bytes);
+    }
+  }
+}
+
+/// Reads at most `most` records of a program's ring.
 std::size_t drain(Source& source, std::size_t most, std::vector<CapturedPacket>& into) {
   std::size_t taken = 0;
-  std::vector<std::byte> bytes;
   for (; taken < most; ++taken) {
     const auto front = source.ring.front();
     if (front.state != ring::Consumer<>::State::Record) {
@@ -88,16 +109,7 @@ std::size_t drain(Source& source, std::size_t most, std::vector<CapturedPacket>&
     host::TapRecord tap;
     if (front.body.size() > sizeof tap) {
       std::memcpy(&tap, front.body.data(), sizeof tap);
-      if (const auto train = hca::decode_record(front.body.subspan(sizeof tap))) {
-        for (std::uint32_t i = 0; i < train->header.packet_count; ++i) {
-          bytes.clear();
-          hca::to_wire(hca::single_of_train(*train, i), bytes);
-          into.push_back({.time_ns = tap.time_of_day_ns,
-                          .order = into.size(),
-                          .record = erf_record(tap.time_of_day_ns,
-                                               tap.direction == host::TapDirection::In, bytes)});
-        }
-      }
+      take_record(tap, front.body.subspan(sizeof tap), into);
     }
     source.ring.pop();
   }

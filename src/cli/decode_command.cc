@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <pcap/pcap.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/erf_types.h"
 #include "cli/terminal.h"
 #include "wire/dissect.h"
 
@@ -28,17 +30,16 @@ struct DecodeOptions {
 
 /// The packet in an ERF record, after the header and its extension headers; the top bit of each
 /// type announces the next extension.
-[[nodiscard]] Result<std::span<const std::byte>> inside_erf(std::span<const std::byte> record) {
+[[nodiscard]] Result<wire::Dissection> inside_erf(std::span<const std::byte> record) {
   constexpr std::size_t kHeaderBytes = 16;
   constexpr std::size_t kExtensionBytes = 8;
-  constexpr std::byte kInfiniBand{21};
   constexpr std::byte kMore{0x80};
   if (record.size() < kHeaderBytes) {
     return fail(ErrorCode::Io, "an ERF record of {} bytes is too short", record.size());
   }
-  if ((record[8] & ~kMore) != kInfiniBand) {
-    return fail(ErrorCode::Io, "ERF type {} is not InfiniBand",
-                std::to_integer<unsigned>(record[8] & ~kMore));
+  const auto type = std::to_integer<std::uint8_t>(record[8] & ~kMore);
+  if (type != kErfInfiniBand && type != kErfOmniPath16b) {
+    return fail(ErrorCode::Io, "ERF type {} is neither InfiniBand nor Omni-Path 16B", type);
   }
   bool more = (record[8] & kMore) != std::byte{};
   std::size_t at = kHeaderBytes;
@@ -49,15 +50,15 @@ struct DecodeOptions {
     more = (record[at] & kMore) != std::byte{};
     at += kExtensionBytes;
   }
-  return record.subspan(at);
+  return type == kErfInfiniBand ? wire::dissect_infiniband(record.subspan(at))
+                                : wire::dissect_opa_16b(record.subspan(at));
 }
 
 [[nodiscard]] Result<wire::Dissection> take_apart(int link_type, std::span<const std::byte> bytes) {
   if (link_type == kLinkTypeEthernet) {
     return wire::dissect_ethernet(bytes);
   }
-  const auto inside = link_type == kLinkTypeErf ? inside_erf(bytes) : bytes;
-  return inside ? wire::dissect_infiniband(*inside) : std::unexpected(inside.error());
+  return link_type == kLinkTypeErf ? inside_erf(bytes) : wire::dissect_infiniband(bytes);
 }
 
 [[nodiscard]] bool is_intact(const wire::Dissection& packet) {
@@ -136,7 +137,9 @@ int decode(const DecodeOptions& options) {
 
 void add_decode(CLI::App& app, Outcome& outcome) {
   auto* const command = app.add_subcommand(
-      "decode", "Print the packets of a capture (InfiniBand in ERF, or RoCE v2) and check them");
+      "decode",
+      "Print the packets of a capture (InfiniBand or Omni-Path 16B in ERF, or RoCE v2) and check "
+      "them");
   auto options = std::make_shared<DecodeOptions>();
   command->add_option("file", options->path, "A pcap file")->required();
   command->add_flag("--json", options->as_json, "One JSON object a line");

@@ -90,6 +90,10 @@ bool MadCapture::has_room(std::span<const fabric::Hop> hops, std::size_t payload
 }
 
 void MadCapture::show(const fabric::Hop& hop, const carriage::PacketOnCable& mad) {
+  if (mad.omni_path != nullptr) {
+    missed_ += taps_.show({&hop, 1}, {}, {&mad.bytes, 1}, host::TapFormat::OmniPath16b) ? 0 : 1;
+    return;
+  }
   show(taps_, hop, packet_of(mad, tables_.gids(mad.source).front()));
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 
-// MADs in captures (`weft capture`): the daemon carries MADs, so it writes them to the capture
-// rings, as programs do for what they send (host/tap_set.h). Not thread-safe.
+// MADs, and Omni-Path's 16B packets, in captures (`weft capture`): the daemon carries them, so it
+// writes them to the capture rings, as programs do for what they send (host/tap_set.h). Not
+// thread-safe.
 
 #include <cstddef>
 #include <cstdint>

@@ -5,14 +5,20 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
+#include "carriage/omni_path_packet.h"
 #include "fabric/topology.h"
 #include "hca/packet_record.h"
 #include "hca/packet_wire.h"
+#include "host/tap_record.h"
+#include "os/shared_memory.h"
+#include "ring/spsc_ring.h"
 #include "wire/ib_packet.h"
 #include "wire/ipoib/message.h"
 #include "wire/ipoib/mgid.h"
+#include "wire/opa/packet_16b.h"
 #include "wire/sriov/tunnel_headers.h"
 
 namespace weft::daemon {
@@ -190,6 +196,33 @@ TEST_F(FullCapture, OfTunnelsIsOfThoseOnly) {
   EXPECT_TRUE(has_room());  // MADs on cables do not wait for it
   capture_.close(1);
   EXPECT_EQ(show_tunnelled(fabric::PortIndex{0}), 0U);
+}
+
+TEST_F(FullCapture, HasPacketsOfOmniPathWhole) {
+  const auto packet = carriage::to_omni_path_packet(
+      wire::to_opa_packet({.slid = Lid{0x12'3401}, .dlid = Lid{2}}, std::vector<std::byte>(77)));
+  ASSERT_TRUE(packet);
+  const mad::MadAddress to{};
+  capture_.show(kHop, {.kind = mad::InterfaceKind::Gsi,
+                       .slid = Lid{0x12'3401},
+                       .dlid = Lid{2},
+                       .psn = {},
+                       .source = fabric::PortIndex{0},
+                       .to = to,
+                       .bytes = packet->octets,
+                       .omni_path = &*packet});
+  constexpr std::size_t kBytes = ring::ring_bytes(host::kTapRingCapacity);
+  const auto memory = os::map_shared(*ring_, os::Protection::ReadWrite, kBytes, kBytes);
+  ASSERT_TRUE(memory);
+  ring::Consumer<> reader{memory->bytes()};
+  const auto front = reader.front();
+  ASSERT_EQ(front.state, ring::Consumer<>::State::Record);
+  host::TapRecord record;
+  ASSERT_EQ(front.body.size(), sizeof record + packet->octets.size());
+  std::memcpy(&record, front.body.data(), sizeof record);
+  EXPECT_EQ(record.format, host::TapFormat::OmniPath16b);
+  EXPECT_EQ(record.direction, host::TapDirection::Out);
+  EXPECT_TRUE(std::ranges::equal(front.body.subspan(sizeof record), packet->octets));
 }
 
 TEST_F(FullCapture, CountsWhatPassesUnseen) {

@@ -10,12 +10,19 @@ namespace weft::host {
 
 enum class TapDirection : std::uint8_t { Out = 0, In = 1 };  // seen from the captured port
 
-/// Followed by the packet's ring record (hca/packet_record.h). Native-endian.
+/// What follows a TapRecord.
+enum class TapFormat : std::uint8_t {
+  InfiniBand = 0,   // a ring record (hca/packet_record.h), of which the reader makes the packets
+  OmniPath16b = 1,  // a 16B packet, whole
+};
+
+/// Native-endian.
 struct TapRecord {
   std::int64_t time_of_day_ns{};
   std::uint32_t port{};  // index in the tables
   TapDirection direction{};
-  std::uint8_t reserved[3]{};
+  TapFormat format{};
+  std::uint8_t reserved[2]{};
 };
 static_assert(sizeof(TapRecord) == 16);
 

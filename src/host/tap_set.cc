@@ -46,20 +46,22 @@ bool TapSet::reserve(std::span<const fabric::Hop> hops, std::size_t bytes) {
 }
 
 bool TapSet::show(std::span<const fabric::Hop> hops, ByteSpan record_header,
-                  std::span<const ByteSpan> payload) {
+                  std::span<const ByteSpan> payload, TapFormat format) {
   const std::size_t bytes = sizeof(TapRecord) + record_header.size() + total_bytes(payload);
-  return with_room(hops, bytes, [&] { capture_now(hops, record_header, payload); });
+  return with_room(hops, bytes, [&] { capture_now(hops, record_header, payload, format); });
 }
 
 void TapSet::capture_now(std::span<const fabric::Hop> hops, ByteSpan record_header,
-                         std::span<const ByteSpan> payload) {
+                         std::span<const ByteSpan> payload, TapFormat format) {
   [[maybe_unused]] const bool has_room =
       reserve(hops, sizeof(TapRecord) + record_header.size() + total_bytes(payload));
   WEFT_DEBUG_ASSERT(has_room, "the caller looked for room");
   const std::int64_t time = os::time_of_day().nanoseconds();
   for (const Write& write : writes_) {
-    const TapRecord record{
-        .time_of_day_ns = time, .port = write.tap->port, .direction = write.direction};
+    const TapRecord record{.time_of_day_ns = time,
+                           .port = write.tap->port,
+                           .direction = write.direction,
+                           .format = format};
     MutableByteSpan to = write.room;
     const auto put = [&to](ByteSpan from) {
       copy_bytes(to, from);

@@ -43,12 +43,13 @@ class TapSet {
   }
   /// Captures one packet at the captured ports in `hops`, in room that with_room() obtained.
   void capture_now(std::span<const fabric::Hop> hops, ByteSpan record_header,
-                   std::span<const ByteSpan> payload);
+                   std::span<const ByteSpan> payload, TapFormat format = TapFormat::InfiniBand);
 
   /// Captures one packet at all captured ports in `hops`; false, without effect, if one has no
   /// room.
   [[nodiscard]] bool show(std::span<const fabric::Hop> hops, ByteSpan record_header,
-                          std::span<const ByteSpan> payload);
+                          std::span<const ByteSpan> payload,
+                          TapFormat format = TapFormat::InfiniBand);
 
  private:
   struct Tap {
