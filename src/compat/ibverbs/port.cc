@@ -20,9 +20,10 @@ constexpr int kGidTableLength = 8;
 
 [[nodiscard]] ibv_port_attr port_attributes(const Context& context, std::uint8_t number) {
   const fabric::PortRecord port = context.process->port_record(context.hca, PortNumber{number});
+  const verbs::PortAttributes seen = fabric::attributes_of(port, {}, {});
   ibv_port_attr out{};
   out.state =
-      static_cast<ibv_port_state>(port.state);  // both have the numbers of PortInfo PortState
+      static_cast<ibv_port_state>(seen.state);  // both have the numbers of PortInfo PortState
   out.max_mtu = static_cast<ibv_mtu>(port.max_mtu);
   out.active_mtu = static_cast<ibv_mtu>(port.active_mtu);
   out.gid_tbl_len = kGidTableLength;
@@ -30,7 +31,7 @@ constexpr int kGidTableLength = 8;
       IBV_PORT_AUTO_MIGR_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CLIENT_REG_SUP;
   out.max_msg_sz = context.engine->configuration().limits.max_message_bytes;
   out.pkey_tbl_len = port.pkey_count;
-  out.lid = static_cast<std::uint16_t>(port.lid.value());
+  out.lid = static_cast<std::uint16_t>(seen.lid.value());
   out.sm_lid = static_cast<std::uint16_t>(port.sm_lid.value());
   out.sm_sl = port.sm_sl.value();
   out.lmc = port.lmc;
@@ -39,7 +40,7 @@ constexpr int kGidTableLength = 8;
   out.active_speed = port.active_speed_extended != 0
                          ? static_cast<std::uint8_t>(port.active_speed_extended << 4)
                          : port.active_speed;
-  out.phys_state = port.state == fabric::PortState::Down ? 3 : 5;  // Disabled, LinkUp
+  out.phys_state = seen.state == fabric::PortState::Down ? 3 : 5;  // Disabled, LinkUp
   out.link_layer = IBV_LINK_LAYER_INFINIBAND;
   // Without the daemon, which has gone then, the rest of the port is still as it was.
   if (const auto managed = context.process->managed_port(context.hca, PortNumber{number})) {
