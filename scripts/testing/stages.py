@@ -87,6 +87,8 @@ def stages(jobs, long=False):
         Stage("net", "weft net: ping, TCP, multicast, tcpdump and tshark over ib0 of two hosts, killed processes, the commands of the guide", client("net"), built, beside=True),
         Stage("vnic", "weft vnic and weft em: ping, arping, TCP, tags and a bridge over opa0 of hosts, a manager and agents that are killed, packets that are none, the guide",
               client("vnic"), built, beside=True),
+        Stage("opa", "Omni-Path parts of fabrics: topologies, LIDs beyond 16 bits beside an InfiniBand part, what verbs and ibnetdiscover see; 16B packets in captures",
+              client("opa"), built, beside=True),
         Stage("resolver", "Debian's ibacm and weft resolver answer a host's kernel side over netlink instead of SA, as a capture shows; killed, odd and unprivileged ones, the guide; ibacm across a fat tree under both managers: warm, cold, in a storm of connections; ports that go",
               client("resolver") + client("acm_connections", *part), built, beside=True),
         Stage("iwpm", "Debian's iwpmd and weft iwpm map ports for drivers on hosts, each with the other, as captures show; killed daemons and drivers, the guide",
