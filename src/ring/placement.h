@@ -11,6 +11,9 @@ namespace weft::ring {
 
 /// Copies of one process into the memory of another that can be under way at a time. Policy.
 inline constexpr std::size_t kPlacementClaims = 8;
+/// In a claim, beside the thread: it copies through pages that both processes map, by restartable
+/// sequences that begin with a look at the epoch. No thread has so high a number (22 bits).
+inline constexpr std::uint32_t kThroughPages = 1U << 31;
 
 /// What the owner of memory shares with one peer that places into it by itself
 /// (docs/ARCHITECTURE.md, decision 18). The owner writes `epoch`; the peer writes the claims, and
@@ -26,12 +29,18 @@ inline constexpr std::size_t kPlacementClaims = 8;
 /// first, in the same system call, and copies nothing if it is gone. The owner closes the guard
 /// before it looks at claims, and from then on need not wait for a thread that is not inside that
 /// call. Since the address comes with the grant, an old grant never meets a new guard.
+///
+/// Nothing guards pages that both map, and nobody takes them away. There a copy is a sequence that
+/// the kernel sends back to its beginning whenever it has interrupted it, and at the beginning is a
+/// look at `epoch`. So the owner, once it has added one, need not wait for a thread that has been
+/// off its CPU since then.
 struct PlacementWords {
   struct alignas(64) Epoch {
     std::atomic<std::uint64_t> value{};
   };
   struct alignas(64) Claim {
-    std::atomic<std::uint32_t> thread{};  ///< 0: none; else the peer's thread, as the kernel's
+    /// 0: none; else the peer's thread, as the kernel's, and perhaps kThroughPages.
+    std::atomic<std::uint32_t> thread{};
   };
   struct alignas(64) Wish {
     std::atomic<std::uint32_t> is_set{};
@@ -70,7 +79,7 @@ void end_epoch(PlacementWords& words) {
 
 /// Owner, after the guard was closed: waits for what is under way. `pause(claim, thread)` is called
 /// again and again while the claim is that thread's, and waits a little; false: the thread is not
-/// inside the system call, so that its copy comes to nothing.
+/// inside the system call or the sequence, so that its copy comes to nothing.
 template <class Atomics = RealAtomics, class Pause>
 void wait_for_placements(const PlacementWords& words, Pause pause) {
   for (const PlacementWords::Claim& claim : words.claims) {

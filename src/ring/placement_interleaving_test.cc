@@ -26,6 +26,7 @@ constexpr std::uint32_t kThread = 7;
 
 struct Plan {
   bool peer_may_be_stopped{};  // the owner finds it so whenever it is not inside the call
+  bool through_pages{};        // by sequences (kThroughPages) instead of the call and its guard
   // Planted when not as here.
   bool owner_closes_guard{true};
   bool owner_waits{true};
@@ -33,6 +34,9 @@ struct Plan {
   bool guard_comes_with_grant{true};
   bool peer_claims_first{true};
   bool claim_outlasts_copy{true};
+  bool interrupted_peer_looks_again{true};
+  bool look_is_in_sequence{true};
+  bool owner_counts_interruptions_late{true};
 };
 
 /// Memory of both, and what the kernel knows. The memory of one epoch is another than that of the
@@ -45,6 +49,8 @@ struct World {
   // Known to the explorer alone.
   std::array<bool, kEpochs> is_given_back{};
   bool is_inside_call{};
+  unsigned interruptions{};  // of the peer's thread
+  unsigned fenced_interruptions{};
 
   /// process_vm_writev(2): the guard is touched first, and then the copy goes on even if it is
   /// closed; nobody stops in between.
@@ -61,6 +67,35 @@ struct World {
     }
     Explorer::running()->check(!is_given_back.at(epoch), "memory is written while it is granted");
     is_inside_call = false;
+  }
+
+  /// os::copy_while_live(): whoever was interrupted since the sequence began does not go on in it.
+  void copy_in_sequence(std::uint64_t epoch, const Plan& plan) {
+    for (bool is_done = false; !is_done;) {
+      while (fenced_interruptions != interruptions) {  // the kernel's change of threads is a fence
+        fenced_interruptions = interruptions;
+        ExploredAtomics::fence();
+      }
+      unsigned before = interruptions;
+      if (ExploredAtomics::load(words.epoch.value, std::memory_order_acquire) != epoch) {
+        return;
+      }
+      if (!plan.look_is_in_sequence) {
+        before = interruptions;
+      }
+      is_done = write_unless_interrupted(epoch, plan, before);
+    }
+  }
+  [[nodiscard]] bool write_unless_interrupted(std::uint64_t epoch, const Plan& plan,
+                                              unsigned before) {
+    for (int step = 0; step < 3; ++step) {
+      if (plan.interrupted_peer_looks_again && interruptions != before) {
+        return false;
+      }
+      Explorer::running()->check(!is_given_back.at(epoch), "memory is written while it is granted");
+      ExploredAtomics::fence();  // a step, at which others may run
+    }
+    return true;
   }
 };
 
@@ -82,17 +117,22 @@ void place(World& world, const Plan& plan) {
     Explorer::running()->wake(world.words.claims[0].thread);
     return;
   }
-  const std::uint64_t guard =
-      plan.guard_comes_with_grant
-          ? epoch
-          : ExploredAtomics::load(world.newest_guard, std::memory_order_acquire);
+  const auto copy = [&] {
+    if (plan.through_pages) {
+      world.copy_in_sequence(epoch, plan);
+    } else {
+      world.copy(epoch, plan.guard_comes_with_grant
+                            ? epoch
+                            : ExploredAtomics::load(world.newest_guard, std::memory_order_acquire));
+    }
+  };
   if (plan.claim_outlasts_copy) {
-    world.copy(epoch, guard);
+    copy();
   }
   end_placement<Atomics>(world.words, 0);
   Explorer::running()->wake(world.words.claims[0].thread);
   if (!plan.claim_outlasts_copy) {
-    world.copy(epoch, guard);
+    copy();
   }
 }
 
@@ -102,12 +142,14 @@ void withdraw(World& world, const Plan& plan) {
     wait_for_placements<Atomics>(
         world.words, [&](const std::atomic<std::uint32_t>& claim, std::uint32_t thread) {
           if (plan.peer_may_be_stopped && !world.is_inside_call) {
+            world.interruptions += plan.owner_counts_interruptions_late ? 1 : 0;
             return false;
           }
           Explorer::running()->sleep_while(claim, thread);
           return true;
         });
   };
+  world.interruptions += plan.owner_counts_interruptions_late ? 0 : 1;
   if (!plan.owner_ends_epoch_first) {
     wait();
   }
@@ -208,6 +250,42 @@ TEST(PlacementInterleaving, FindsAnOldGrantWithANewGuard) {
 
 TEST(PlacementInterleaving, FindsAClaimThatIsGivenUpTooEarly) {
   expect_found(scenario({.claim_outlasts_copy = false}));
+}
+
+// Through pages that both map, which have no guard.
+
+TEST(PlacementInterleaving, ThroughPagesNothingIsWrittenAfterAWithdrawal) {
+  expect_sound({.through_pages = true, .owner_closes_guard = false});
+}
+
+TEST(PlacementInterleaving, ThroughPagesNorByAPeerThatWasInterrupted) {
+  expect_sound({.peer_may_be_stopped = true, .through_pages = true, .owner_closes_guard = false});
+}
+
+TEST(PlacementInterleaving, FindsASequenceThatGoesOnWhereItWasInterrupted) {
+  expect_found(scenario({.peer_may_be_stopped = true,
+                         .through_pages = true,
+                         .owner_closes_guard = false,
+                         .interrupted_peer_looks_again = false}));
+}
+
+TEST(PlacementInterleaving, FindsALookBeforeTheSequence) {
+  expect_found(scenario({.peer_may_be_stopped = true,
+                         .through_pages = true,
+                         .owner_closes_guard = false,
+                         .look_is_in_sequence = false}));
+}
+
+TEST(PlacementInterleaving, FindsAnOwnerThatCountsInterruptionsBeforeItEndsTheEpoch) {
+  expect_found(scenario({.peer_may_be_stopped = true,
+                         .through_pages = true,
+                         .owner_closes_guard = false,
+                         .owner_counts_interruptions_late = false}));
+}
+
+TEST(PlacementInterleaving, FindsASequenceWithoutAClaim) {
+  expect_found(
+      scenario({.through_pages = true, .owner_closes_guard = false, .claim_outlasts_copy = false}));
 }
 
 }  // namespace
