@@ -108,6 +108,8 @@ class HcaEvents {
   /// this process's memory any more. The one call here that waits, for as long as a peer's copy
   /// takes.
   virtual void withdraw_placement() {}
+  /// A region that had been granted (PlaceableMemory::region) is no more.
+  virtual void forget_placeable(const void* /*region*/) {}
 
   /// True if the driver wants reasons for error completions (WEFT_EXPLAIN=1). Checked before a
   /// reason is formatted.

@@ -150,6 +150,9 @@ void Hca::fence(const MemoryRegion& removed) {
   if (removed.was_granted() && !planted(PlantedBug::PlacementNotWithdrawn)) {
     state_->events.withdraw_placement();
   }
+  if (removed.was_granted()) {
+    state_->events.forget_placeable(&removed);
+  }
 }
 
 Result<FastRegion*> Hca::allocate_fast_region(ProtectionDomain& pd, std::uint32_t max_pieces) {

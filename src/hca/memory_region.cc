@@ -203,7 +203,8 @@ std::optional<PlaceableMemory> MemoryTable::find_placeable(const ProtectionDomai
                          .length = region->length,
                          .memory = region->memory,
                          .is_readable = region->access.has(Access::RemoteRead),
-                         .is_writable = region->access.has(Access::RemoteWrite)};
+                         .is_writable = region->access.has(Access::RemoteWrite),
+                         .region = region};
 }
 
 /// Whoever invalidates does that first and then asks, as find_placeable() notes first and then

@@ -94,6 +94,7 @@ struct SinglePacket {
 };
 
 struct Placement;
+enum class PlacementMeans : std::uint8_t;
 struct PlacementTarget;
 
 /// Destination of the packets that an engine transmits. Called with the QP's lock held; must copy
@@ -121,11 +122,13 @@ class TransmitSink {
   // Direct placement (hca/placement.h), for the connected peer of an RC QP. A sink that offers none
   // sends packets.
 
-  /// True if place() would be worth a try once nothing of the QP is under way.
-  [[nodiscard]] virtual bool may_place(const PlacementTarget& /*target*/) { return false; }
-  /// Moves the bytes. False if that is not allowed or failed: what was moved is moved again, by
-  /// packets.
-  [[nodiscard]] virtual bool place(const Placement& /*part*/) { return false; }
+  /// By what place() would move the bytes, if it is tried once nothing of the QP is under way.
+  [[nodiscard]] virtual PlacementMeans may_place(const PlacementTarget& /*target*/) {
+    return PlacementMeans{};
+  }
+  /// Moves the bytes, and says by what. PlacementMeans::None if that is not allowed or failed: what
+  /// was moved is moved again, by packets.
+  [[nodiscard]] virtual PlacementMeans place(const Placement& /*part*/) { return PlacementMeans{}; }
   /// The time after place(), of a message that was begun at `start`.
   [[nodiscard]] virtual Instant time_after(Instant start) const { return start; }
 

@@ -23,8 +23,15 @@ enum class PlacementPolicy : std::uint8_t {
   Always,        ///< whatever is long enough
 };
 
-/// Under PlacementPolicy::Always, shorter messages are packets. Policy: a copy costs a system call,
-/// 2 us, in which a stream of packets brings as much.
+/// By what an initiator moves bytes.
+enum class PlacementMeans : std::uint8_t {
+  None,         ///< not at all: they are sent
+  SystemCall,   ///< process_vm_writev(2), which takes as long as a stream of packets of 4 KiB
+  SharedPages,  ///< stores into pages that both processes map, quicker than any packet
+};
+
+/// Under PlacementPolicy::Always, shorter messages are packets, unless pages are shared. Policy: a
+/// copy costs a system call, 2 us, in which a stream of packets brings as much.
 inline constexpr std::uint32_t kLeastPlacedBytes = 4'096;
 /// The longest part that is moved at once; between two, the grant is looked at again. Policy.
 inline constexpr std::uint32_t kMostPlacedBytes = 1U << 22;
@@ -37,6 +44,7 @@ struct PlaceableMemory {
   std::byte* memory{};  ///< where `iova` is mapped in this process
   bool is_readable{};   ///< by the peer: flags of region and QP together
   bool is_writable{};
+  const void* region{};  ///< tells it from others until HcaEvents::forget_placeable()
 };
 
 /// What an initiator would reach.

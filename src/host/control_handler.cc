@@ -1,5 +1,6 @@
 #include "host/control_handler.h"
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -118,7 +119,25 @@ Instant ControlHandler::report_due() {
                                        .key = bad.key});
     }
   }
-  return parts_.key_violations.due();
+  return std::min(parts_.key_violations.due(), release_mapped());
+}
+
+/// A program that frees memory soon has it back, though a peer still maps it. Returns when to look
+/// again.
+Instant ControlHandler::release_mapped() {
+  constexpr Duration kPeriod = Duration::seconds(1);  // policy
+  if (!parts_.placements.has_mapped()) {
+    return release_at_ = Instant::never();
+  }
+  const Instant now = os::now();
+  if (release_at_ <= now) {
+    parts_.placements.release_mapped();
+    release_at_ = Instant::never();
+  }
+  if (release_at_ == Instant::never()) {
+    release_at_ = now + kPeriod;
+  }
+  return release_at_;
 }
 
 // --- objects that several processes share

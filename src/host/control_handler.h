@@ -39,7 +39,7 @@ class ControlHandler final : public DaemonHandler {
     PortEvents& ports;
     VerbsObjects& objects;
     const HcaSet& hcas;
-    const Placements& placements;
+    Placements& placements;
     KeyViolations& key_violations;
     XrcDomains& xrc_domains;
     SharedTargets& shared_targets;
@@ -69,9 +69,11 @@ class ControlHandler final : public DaemonHandler {
   void handle_target_request(const uabi::XrcTargetRequest& request);
   void handle_relay(const uabi::XrcRelay& message);
   void notify_targets(const uabi::XrcRelay& message);
+  [[nodiscard]] Instant release_mapped();
   void wake_thread() { parts_.progress.sleeper.notify(ring::ThreadEvent::WorkLeft); }
 
   const Parts parts_;
+  Instant release_at_{Instant::never()};  // what is mapped of peers (Placements)
 };
 
 }  // namespace weft::host

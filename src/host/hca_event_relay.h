@@ -44,6 +44,7 @@ class HcaEventRelay final : public hca::HcaEvents {
   void grant_placement(hca::Qp& qp, std::uint64_t epoch,
                        const hca::PlaceableMemory& memory) override;
   void withdraw_placement() override { parts_.placements.withdraw(); }
+  void forget_placeable(const void* region) override { parts_.placements.forget(region); }
   [[nodiscard]] bool explains_errors() const override { return parts_.program.explains_errors(); }
   void explain(std::string_view reason) override { parts_.program.explain(reason); }
 

@@ -64,28 +64,28 @@ Lane::PlacementPath LaneSink::placement_path(Lane* lane, const hca::PacketHeader
   return lane->find_placement_path(request, *context_->counters.page, context_->counters.lock);
 }
 
-bool LaneSink::note(PlacementWay way) {
+hca::PlacementMeans LaneSink::note(PlacementWay way) {
   if (qp_state_.placement_way.load(std::memory_order_relaxed) != way) {
     qp_state_.placement_way.store(way, std::memory_order_relaxed);
   }
-  return way == PlacementWay::Placed;
+  return means_of(way);
 }
 
-bool LaneSink::may_place(const hca::PlacementTarget& target) {
+hca::PlacementMeans LaneSink::may_place(const hca::PlacementTarget& target) {
   Lane* const lane = qp_state_.lane.load(std::memory_order_acquire);
   const Lane::PlacementPath path = placement_path(lane, target.request);
   return note(path.way == PlacementWay::Placed ? lane->placement->find(target, path.generation)
                                                : path.way);
 }
 
-bool LaneSink::place(const hca::Placement& part) {
+hca::PlacementMeans LaneSink::place(const hca::Placement& part) {
   Lane* const lane = qp_state_.lane.load(std::memory_order_acquire);
   const Lane::PlacementPath path = placement_path(lane, part.target.request);
   if (path.way != PlacementWay::Placed) {
     return note(path.way);
   }
   const PlacementWay way = lane->placement->place(part, path.generation);
-  if (way == PlacementWay::Placed) {
+  if (means_of(way) != hca::PlacementMeans::None) {
     const std::lock_guard guard{lane->out_lock(hca::Flow::Request)};
     path.count(hca::traffic_of(part));
   }

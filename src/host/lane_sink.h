@@ -44,8 +44,8 @@ class LaneSink final : public hca::TransmitSink {
   [[nodiscard]] bool send(hca::Flow flow, const hca::PacketHeader& header,
                           std::span<const ByteSpan> gather) override;
   [[nodiscard]] bool send_fast(hca::Flow flow, const hca::SinglePacket& packet) override;
-  [[nodiscard]] bool may_place(const hca::PlacementTarget& target) override;
-  [[nodiscard]] bool place(const hca::Placement& part) override;
+  [[nodiscard]] hca::PlacementMeans may_place(const hca::PlacementTarget& target) override;
+  [[nodiscard]] hca::PlacementMeans place(const hca::Placement& part) override;
   [[nodiscard]] Instant time_after(Instant start) const override;
   [[nodiscard]] bool send_to_proxy(const hca::PacketHeader& header,
                                    std::span<const ByteSpan> gather) override;
@@ -89,7 +89,7 @@ class LaneSink final : public hca::TransmitSink {
     }
   }
   [[nodiscard]] Lane::PlacementPath placement_path(Lane* lane, const hca::PacketHeader& request);
-  [[nodiscard]] bool note(PlacementWay way);
+  [[nodiscard]] hca::PlacementMeans note(PlacementWay way);
   [[gnu::noinline]] Lane& lane_of_datagram(const hca::PacketHeader& header);
   [[gnu::noinline]] bool send_multicast(const hca::PacketHeader& header,
                                         std::span<const ByteSpan> gather);

@@ -72,6 +72,7 @@ Result<void> Process::Impl::attach(const ProcessOptions& with) {
     return std::unexpected(own_memory.error());
   }
   placements.turn_on(options.placement != hca::PlacementPolicy::Never);
+  placements.on_mapped([this] { daemon.wake(); });
   lanes.open(welcome.self, std::move(*own_memory));
   return daemon.hear_initial_state();
 }

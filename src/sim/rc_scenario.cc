@@ -99,18 +99,19 @@ class World {
     /// The next packets are of this QP.
     void transmit_for(hca::Qp& qp) { qp_ = &qp; }
 
-    [[nodiscard]] bool may_place(const hca::PlacementTarget& target) override {
-      return !world_.find_placeable(target).empty();
+    [[nodiscard]] hca::PlacementMeans may_place(const hca::PlacementTarget& target) override {
+      return world_.find_placeable(target).empty() ? hca::PlacementMeans::None
+                                                   : hca::PlacementMeans::SystemCall;
     }
-    [[nodiscard]] bool place(const hca::Placement& part) override {
+    [[nodiscard]] hca::PlacementMeans place(const hca::Placement& part) override {
       const MutableByteSpan memory = world_.find_placeable(part.target);
       if (memory.empty()) {
-        return false;
+        return hca::PlacementMeans::None;
       }
       world_.end_of(*qp_).check_order(part.target);
       hca::GrantedMemory::move(part, memory);
       ++world_.placed_;
-      return true;
+      return hca::PlacementMeans::SystemCall;
     }
 
    private:

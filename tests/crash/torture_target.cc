@@ -4,6 +4,7 @@
 // invalidated; then unmapped or freed. Then nothing may change it, and each octet must have a value
 // that the initiator's operations can have given it. Until standard input is closed.
 
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -51,20 +52,34 @@ constexpr std::array kEndings{"deregistered", "unbound", "invalidated", "window 
   std::exit(5);
 }
 
-/// Memory of one region, with its margins: mapped for itself, or of the heap.
+/// Where memory is: mapped for itself, in a file that nobody can shorten and that peers can map as
+/// well, or of the heap.
+enum class Place : std::uint8_t { Mapped, SharedFile, Heap };
+constexpr std::uint64_t kPlaces = 3;
+
+/// Memory of one region, with its margins.
 class Memory {
  public:
-  Memory(std::size_t length, bool is_mapped) : length_(length), is_mapped_(is_mapped) {
-    base_ = static_cast<std::uint8_t*>(is_mapped ? map() : std::malloc(bytes()));
+  Memory(std::size_t length, Place place) : length_(length), place_(place) {
+    base_ = static_cast<std::uint8_t*>(place == Place::Heap     ? std::malloc(bytes())
+                                       : place == Place::Mapped ? map(MAP_ANONYMOUS | MAP_PRIVATE)
+                                                                : map_file());
     crash::require(base_ != nullptr, "memory");
     std::memset(base_, kMarginValue, bytes());
   }
-  ~Memory() { is_mapped_ ? static_cast<void>(munmap(base_, bytes())) : std::free(base_); }
+  ~Memory() {
+    place_ == Place::Heap ? std::free(base_) : static_cast<void>(munmap(base_, bytes()));
+    if (file_ >= 0) {
+      ::close(file_);
+    }
+  }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
   [[nodiscard]] std::span<std::uint8_t> octets() const { return {base_ + kMargin, length_}; }
   [[nodiscard]] std::span<std::uint8_t> all() const { return {base_, bytes()}; }
+  /// A child of fork() sees what is written afterwards.
+  [[nodiscard]] bool is_shared() const { return place_ == Place::SharedFile; }
 
   [[nodiscard]] bool has_margins() const {
     const auto is_margin = [](std::uint8_t octet) { return octet == kMarginValue; };
@@ -74,14 +89,21 @@ class Memory {
 
  private:
   [[nodiscard]] std::size_t bytes() const { return length_ + 2 * kMargin; }
-  [[nodiscard]] void* map() const {
-    void* const memory =
-        mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  [[nodiscard]] void* map(int flags) const {
+    void* const memory = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, flags, file_, 0);
     return memory == MAP_FAILED ? nullptr : memory;
+  }
+  [[nodiscard]] void* map_file() {
+    file_ = memfd_create("torture", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    crash::require(file_ >= 0 && ftruncate(file_, static_cast<off_t>(bytes())) == 0 &&
+                       fcntl(file_, F_ADD_SEALS, F_SEAL_SHRINK) == 0,
+                   "a file in memory");
+    return map(MAP_SHARED);
   }
 
   std::size_t length_;
-  bool is_mapped_;
+  Place place_;
+  int file_{-1};
   std::uint8_t* base_;
 };
 
@@ -147,7 +169,7 @@ class Target {
     Region& region = journal_.regions.at(which);
     const auto length =
         static_cast<std::uint32_t>(8 + pick((std::uint64_t{1} << (4 + pick(13))) - 7));
-    offer.memory = std::make_unique<Memory>(length, pick(2) == 0);
+    offer.memory = std::make_unique<Memory>(length, static_cast<Place>(pick(kPlaces)));
     const std::span<std::uint8_t> octets = offer.memory->octets();
     for (std::uint32_t i = 0; i < length; ++i) {
       octets[i] = torture::value_of(~region.phase.load(), i);
@@ -342,7 +364,9 @@ class Target {
     std::this_thread::sleep_for(std::chrono::milliseconds{20});
     bool is_same = true;
     for (std::size_t i = 0; i < kRegions; ++i) {
-      is_same = is_same && std::ranges::equal(copies.at(i), offers_.at(i).memory->octets());
+      const Memory& memory = *offers_.at(i).memory;
+      is_same =
+          is_same && (memory.is_shared() || std::ranges::equal(copies.at(i), memory.octets()));
     }
     _exit(is_same ? 0 : 6);
   }

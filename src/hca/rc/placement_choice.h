@@ -4,8 +4,44 @@
 #include <cstdint>
 
 #include "base/time.h"
+#include "hca/placement.h"
 
 namespace weft::hca {
+
+/// Whether both ends map the pages of what is reached, so that a WRITE or READ is a copy without a
+/// system call. That is quicker than packets whatever else is posted; but to learn of it costs a
+/// look, and the owner grants only what is wished for. So while there is nothing, some messages
+/// ask, ever fewer of them.
+class SharedPagesChoice {
+ public:
+  [[nodiscard]] bool are_shared() const { return are_shared_; }
+  /// For a message that becomes packets otherwise.
+  [[nodiscard]] bool asks_now() {
+    if (--until_asked_ != 0) {
+      return false;
+    }
+    until_asked_ = pause_;
+    pause_ = std::min(2 * pause_, kLongestPause);
+    return true;
+  }
+  /// What an answer or a copy has shown. What was shared and is not now may soon be again.
+  void note(PlacementMeans means) {
+    const bool are_shared = means == PlacementMeans::SharedPages;
+    if (are_shared_ && !are_shared) {
+      until_asked_ = pause_ = kFirstPause;
+    }
+    are_shared_ = are_shared;
+  }
+
+ private:
+  // In messages; policy. The first asks for a grant, which comes with a later message to the peer.
+  static constexpr std::uint32_t kFirstPause = 4;
+  static constexpr std::uint32_t kLongestPause = 512;
+
+  bool are_shared_{};
+  std::uint32_t until_asked_{kFirstPause};
+  std::uint32_t pause_{kFirstPause};
+};
 
 /// Whether a WRITE or READ that is alone in its send queue is placed or sent
 /// (PlacementPolicy::WhereQuicker). Packets are quick where a thread of the peer spins on a CPU of

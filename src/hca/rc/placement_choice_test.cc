@@ -150,5 +150,41 @@ TEST_F(PlacementChoices, TimePacketsMoreAndMoreSeldom) {
   }
 }
 
+/// How many of `messages` ask.
+[[nodiscard]] int asking(SharedPagesChoice& pages, int messages) {
+  int asked = 0;
+  for (int i = 0; i < messages; ++i) {
+    asked += pages.asks_now() ? 1 : 0;
+  }
+  return asked;
+}
+
+TEST(SharedPagesChoices, AskSoonAndThenEverMoreRarely) {
+  SharedPagesChoice pages;
+  EXPECT_EQ(asking(pages, 3), 0);
+  EXPECT_EQ(asking(pages, 1), 1);
+  EXPECT_EQ(asking(pages, 4), 1);
+  EXPECT_EQ(asking(pages, 7), 0);
+  EXPECT_EQ(asking(pages, 1), 1);
+  EXPECT_LE(asking(pages, 10'000), 26);
+  EXPECT_GE(asking(pages, 10'000), 19) << "but never cease";
+}
+
+TEST(SharedPagesChoices, AskSoonAgainForWhatTheyHave) {
+  SharedPagesChoice pages;
+  EXPECT_GT(asking(pages, 10'000), 0);
+  pages.note(PlacementMeans::SharedPages);
+  EXPECT_TRUE(pages.are_shared());
+  pages.note(PlacementMeans::None);
+  EXPECT_FALSE(pages.are_shared());
+  EXPECT_EQ(asking(pages, 4), 1);
+}
+
+TEST(SharedPagesChoices, AreNotMadeByASystemCall) {
+  SharedPagesChoice pages;
+  pages.note(PlacementMeans::SystemCall);
+  EXPECT_FALSE(pages.are_shared());
+}
+
 }  // namespace
 }  // namespace weft::hca

@@ -85,9 +85,12 @@ class RcRequester {
   void advance_cursor();
 
   // Direct placement (requester_placement.cc).
-  [[nodiscard]] bool is_placeable(const SendWqe& wqe) const {
-    return wqe.length >= core_.least_placed_bytes && core_.type == QpType::Rc &&
+  [[nodiscard]] bool is_one_sided(const SendWqe& wqe) const {
+    return wqe.length != 0 && core_.type == QpType::Rc &&
            (wqe.opcode == WrOpcode::RdmaWrite || wqe.opcode == WrOpcode::RdmaRead);
+  }
+  [[nodiscard]] bool is_placeable(const SendWqe& wqe) const {
+    return (wqe.length >= core_.least_placed_bytes || pages_.are_shared()) && is_one_sided(wqe);
   }
   /// Nothing before the WQE at the cursor is under way.
   [[nodiscard]] bool is_oldest() const { return core_.send_queue.head() == cursor_; }
@@ -95,9 +98,17 @@ class RcRequester {
   [[nodiscard]] bool is_alone() const {
     return is_oldest() && core_.send_queue.tail() == cursor_ + 1;
   }
-  /// False under PlacementPolicy::WhereQuicker for what is quicker as packets.
-  [[nodiscard]] bool is_worth_placing(Instant now) {
-    return core_.placement == PlacementPolicy::Always || (is_alone() && choice_.places(now));
+  /// What to do about a WRITE or READ before it becomes packets. Under
+  /// PlacementPolicy::WhereQuicker, those that are quicker as packets are not placed by a system
+  /// call.
+  enum class Attempt : std::uint8_t { None, AskForPages, Place };
+  [[nodiscard]] Attempt attempt_for(const SendWqe& wqe, Instant now) {
+    const bool is_worth_a_call =
+        wqe.length >= core_.least_placed_bytes &&
+        (core_.placement == PlacementPolicy::Always || (is_alone() && choice_.places(now)));
+    return pages_.are_shared() || is_worth_a_call                           ? Attempt::Place
+           : core_.placement != PlacementPolicy::Never && pages_.asks_now() ? Attempt::AskForPages
+                                                                            : Attempt::None;
   }
   void time_packets(const SendWqe& wqe, Instant now);
   void end_timing(Instant now) {
@@ -107,11 +118,14 @@ class RcRequester {
   }
   /// It will be placed once what is under way, all of which could be placed, is acknowledged.
   [[nodiscard]] bool waits_to_place(const SendWqe& wqe) const {
-    return places_ && has_only_placeable_ && !is_oldest() && is_placeable(wqe);
+    return places_ && has_only_placeable_ && !is_oldest() && is_placeable(wqe) &&
+           (core_.placement == PlacementPolicy::Always || pages_.are_shared());
   }
   enum class Placed : std::uint8_t { Yes, Later, No };
-  [[gnu::noinline]] Placed try_to_place(TransmitSink& sink, SendWqe& wqe, Instant now);
-  [[nodiscard]] bool place(TransmitSink& sink, SendWqe& wqe);
+  [[gnu::noinline]] Placed try_to_place(TransmitSink& sink, SendWqe& wqe, Instant now,
+                                        Attempt attempt);
+  [[nodiscard]] PlacementMeans means_for(TransmitSink& sink, const SendWqe& wqe, Attempt attempt);
+  [[nodiscard]] PlacementMeans place(TransmitSink& sink, SendWqe& wqe);
 
   [[nodiscard]] std::uint32_t outstanding_packets() const {
     return static_cast<std::uint32_t>(next_psn_.value() - unacknowledged_.value()) & Psn::kMask;
@@ -156,8 +170,8 @@ class RcRequester {
   bool drained_reported_{};
   bool places_{};  ///< the newest attempt found the peer's memory open
   PlacementChoice choice_;
-  bool has_only_placeable_{};  ///< no WQE that has PSNs and is not done had to be packets;
-                               ///< under PlacementPolicy::WhereQuicker false
+  SharedPagesChoice pages_;
+  bool has_only_placeable_{};  ///< no WQE that has PSNs and is not done had to be packets
   Instant retry_at_{Instant::never()};
   Instant rnr_until_{Instant::never()};
 };

@@ -11,29 +11,44 @@
 
 namespace weft::hca {
 
-/// For a WQE that has no PSNs yet.
-RcRequester::Placed RcRequester::try_to_place(TransmitSink& sink, SendWqe& wqe, Instant now) {
-  const bool is_next = is_oldest() || planted(PlantedBug::PlacementOvertakesPackets);
+/// Asked before anything is gathered, which would be for nothing where nobody places; but not while
+/// pages are shared, which place() finds out soon enough when they are no more.
+PlacementMeans RcRequester::means_for(TransmitSink& sink, const SendWqe& wqe, Attempt attempt) {
+  if (pages_.are_shared()) {
+    return PlacementMeans::SharedPages;
+  }
   const PacketHeader& request =
       core_.header(Half::Requester, wire::Opcode::RcRdmaWriteOnly, next_psn_);
-  // Asked before anything is gathered, which would be for nothing where nobody places.
-  places_ = (is_next || has_only_placeable_) &&
-            sink.may_place({.request = request,
-                            .is_read = wqe.opcode == WrOpcode::RdmaRead,
-                            .rkey = wqe.rkey,
-                            .address = wqe.remote_address,
-                            .length = wqe.length});
+  const PlacementMeans means = sink.may_place({.request = request,
+                                               .is_read = wqe.opcode == WrOpcode::RdmaRead,
+                                               .rkey = wqe.rkey,
+                                               .address = wqe.remote_address,
+                                               .length = wqe.length});
+  pages_.note(means);
+  return means == PlacementMeans::SystemCall && attempt == Attempt::AskForPages
+             ? PlacementMeans::None
+             : means;
+}
+
+/// For a WQE that has no PSNs yet.
+RcRequester::Placed RcRequester::try_to_place(TransmitSink& sink, SendWqe& wqe, Instant now,
+                                              Attempt attempt) {
+  const bool is_next = is_oldest() || planted(PlantedBug::PlacementOvertakesPackets);
+  places_ =
+      (is_next || has_only_placeable_) && means_for(sink, wqe, attempt) != PlacementMeans::None;
   if (!places_ && !(is_next && planted(PlantedBug::RefusedPlacementCompletes))) {
     return Placed::No;
   }
   if (!is_next) {
     return Placed::Later;
   }
-  places_ = place(sink, wqe);
+  const PlacementMeans means = place(sink, wqe);
+  pages_.note(means);
+  places_ = means != PlacementMeans::None;
   if (!places_) {
     return Placed::No;
   }
-  if (core_.placement == PlacementPolicy::WhereQuicker) {
+  if (core_.placement == PlacementPolicy::WhereQuicker && means == PlacementMeans::SystemCall) {
     choice_.count_placed(now, sink.time_after(now));
   }
   if (planted(PlantedBug::PlacementTakesPsns)) {
@@ -58,9 +73,10 @@ void RcRequester::time_packets(const SendWqe& wqe, Instant now) {
   }
 }
 
-/// False if a part of it was refused. That part and those before it are then sent as packets, which
+/// None if a part of it was refused. That part and those before it are then sent as packets, which
 /// is what a retry would do.
-bool RcRequester::place(TransmitSink& sink, SendWqe& wqe) {
+PlacementMeans RcRequester::place(TransmitSink& sink, SendWqe& wqe) {
+  PlacementMeans means = PlacementMeans::None;
   const bool is_read = wqe.opcode == WrOpcode::RdmaRead;
   for (std::uint32_t offset = 0; offset < wqe.length;) {
     const std::uint32_t bytes = std::min(wqe.length - offset, kMostPlacedBytes);
@@ -82,20 +98,21 @@ bool RcRequester::place(TransmitSink& sink, SendWqe& wqe) {
     if (is_read) {
       part.to = core_.find_targets(cursor_, offset, bytes);
       if (part.to.empty()) {
-        return false;
+        return PlacementMeans::None;
       }
     } else {
       if (core_.gather(cursor_, offset, bytes) != WcStatus::Success) {
-        return false;
+        return PlacementMeans::None;
       }
       part.from = core_.gathered.pieces();
     }
-    if (!sink.place(part)) {
-      return planted(PlantedBug::RefusedPlacementCompletes);
+    means = sink.place(part);
+    if (means == PlacementMeans::None) {
+      return planted(PlantedBug::RefusedPlacementCompletes) ? PlacementMeans::SystemCall : means;
     }
     offset += bytes;
   }
-  return true;
+  return means;
 }
 
 }  // namespace weft::hca

@@ -215,6 +215,90 @@ TEST_F(RcPlacementWhereQuicker, SendsStreams) {
   EXPECT_GE(pair_.sent.size(), 8U);
 }
 
+/// Of pages that both ends map, which are quicker than packets whatever else is posted.
+class RcPlacementInSharedPages : public RcPlacementWhereQuicker {
+ protected:
+  RcPlacementInSharedPages() { pair_.means = PlacementMeans::SharedPages; }
+  void find_pages() {
+    while (pair_.placed.empty() && pair_.sent.size() < 40) {
+      write(Duration::nanoseconds(500));
+    }
+    ASSERT_FALSE(pair_.placed.empty());
+    pair_.placed.clear();
+    pair_.sent.clear();
+  }
+};
+
+TEST_F(RcPlacementInSharedPages, IsQuickerThanQuickPackets) {
+  find_pages();
+  for (int i = 0; i < 3 * kLook; ++i) {
+    write(Duration::nanoseconds(500));
+  }
+  EXPECT_EQ(pair_.placed.size(), 3U * kLook);
+  EXPECT_TRUE(pair_.sent.empty());
+}
+
+TEST_F(RcPlacementInSharedPages, TakesStreams) {
+  find_pages();
+  for (int i = 0; i < 8; ++i) {
+    request(pair_, {.opcode = WrOpcode::RdmaWrite, .length = 8});
+  }
+  EXPECT_TRUE(pair_.run());
+  EXPECT_EQ(pair_.placed.size(), 8U);
+  EXPECT_TRUE(pair_.sent.empty());
+}
+
+TEST_F(RcPlacementInSharedPages, IsFoundInTheMiddleOfAStream) {
+  for (int i = 0; i < 40; ++i) {
+    request(pair_, {.opcode = WrOpcode::RdmaWrite, .length = 8});
+    pair_.collect();
+    ASSERT_TRUE(i % 4 != 0 || pair_.wire.empty() || pair_.deliver_one());
+  }
+  EXPECT_TRUE(pair_.run());
+  EXPECT_GT(pair_.placed.size(), 10U);
+}
+
+TEST_F(RcPlacementInSharedPages, DoesNotOvertakeASendEither) {
+  find_pages();
+  receive(pair_.b(), 64);
+  request(pair_, {.opcode = WrOpcode::Send, .length = 8});
+  request(pair_, {.opcode = WrOpcode::RdmaWrite, .length = 8});
+  EXPECT_TRUE(pair_.run());
+  EXPECT_TRUE(pair_.placed.empty());
+}
+
+TEST_F(RcPlacementInSharedPages, IsLookedForAgainAfterAWithdrawal) {
+  find_pages();
+  pair_.b().events.granted.withdraw();
+  write(Duration::nanoseconds(500));
+  EXPECT_TRUE(pair_.placed.empty());
+  EXPECT_FALSE(pair_.sent.empty());
+  find_pages();
+}
+
+TEST_F(RcPlacementInSharedPages, IsAskedForEverMoreRarely) {
+  pair_.may_place = [](const Placement&) { return false; };
+  pair_.means = PlacementMeans::SystemCall;
+  for (int i = 0; i < 1'000; ++i) {
+    write(Duration::nanoseconds(500));
+  }
+  EXPECT_GT(pair_.placements_asked, 3U);
+  EXPECT_LT(pair_.placements_asked, 12U);
+  EXPECT_TRUE(pair_.placed.empty());
+}
+
+TEST_F(RcPlacement, IsForShortMessagesWherePagesAreShared) {
+  pair_.means = PlacementMeans::SharedPages;
+  earn();
+  request(pair_, {.opcode = WrOpcode::RdmaWrite, .length = kLong});
+  request(pair_, {.opcode = WrOpcode::RdmaWrite, .length = 8, .offset = 0x8000});
+  request(pair_, {.opcode = WrOpcode::RdmaRead, .length = 8});
+  EXPECT_EQ(run(), std::vector(3, WcStatus::Success));
+  EXPECT_EQ(pair_.placed.size(), 3U);
+  EXPECT_TRUE(pair_.sent.empty());
+  EXPECT_TRUE(is_written(0x8000, 8));
+}
+
 TEST_F(RcPlacement, DoesNotOvertakeASend) {
   earn();
   receive(b(), 64);

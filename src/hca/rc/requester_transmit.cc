@@ -85,8 +85,10 @@ bool RcRequester::transmit(TransmitSink& sink, Instant now, unsigned& budget) {
 RcRequester::Step RcRequester::transmit_one(TransmitSink& sink, Instant now) {
   SendWqe& wqe = core_.send_queue.at(cursor_);
   if (cursor_ == next_new_) {
-    if (is_placeable(wqe) && is_worth_placing(now)) [[unlikely]] {
-      if (const Placed placed = try_to_place(sink, wqe, now); placed != Placed::No) {
+    const Attempt attempt = is_one_sided(wqe) ? attempt_for(wqe, now) : Attempt::None;
+    if (attempt != Attempt::None) [[unlikely]] {
+      const Placed placed = try_to_place(sink, wqe, now, attempt);
+      if (placed != Placed::No) {
         return placed == Placed::Yes ? Step::Sent : Step::Nothing;
       }
     }
@@ -140,9 +142,8 @@ void RcRequester::begin(SendWqe& wqe, Instant now) {
   const WrTraits traits = kind_of(wqe.opcode).traits;
   if (core_.placement == PlacementPolicy::WhereQuicker) {
     time_packets(wqe, now);
-  } else {
-    has_only_placeable_ = is_placeable(wqe) && (has_only_placeable_ || is_oldest());
   }
+  has_only_placeable_ = is_placeable(wqe) && (has_only_placeable_ || is_oldest());
   wqe.first_psn = next_psn_;
   cursor_packet_ = 0;
   ++next_new_;

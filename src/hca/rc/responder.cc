@@ -338,7 +338,8 @@ void RcResponder::execute_send(const Packet& packet, const wire::OpcodeInfo& fir
 
 /// The peer has been let into a region, and may go on by itself (hca/placement.h).
 inline void RcResponder::grant_placement(const wire::Reth& reached) {
-  if (reached.dma_length >= core_.least_placed_bytes && core_.type == QpType::Rc) [[unlikely]] {
+  if (core_.placement != PlacementPolicy::Never && reached.dma_length != 0 &&
+      core_.type == QpType::Rc) [[unlikely]] {
     core_.grant_placement(reached.rkey);
   }
 }

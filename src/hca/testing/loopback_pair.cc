@@ -51,17 +51,18 @@ class LoopbackPair::Sink final : public TransmitSink {
     return send(flow, read->header, gather);
   }
 
-  [[nodiscard]] bool may_place(const PlacementTarget& target) override {
-    return !memory_of_peer(target).empty();
+  [[nodiscard]] PlacementMeans may_place(const PlacementTarget& target) override {
+    ++pair_.placements_asked;
+    return memory_of_peer(target).empty() ? PlacementMeans::None : pair_.means;
   }
-  [[nodiscard]] bool place(const Placement& part) override {
+  [[nodiscard]] PlacementMeans place(const Placement& part) override {
     const MutableByteSpan memory = memory_of_peer(part.target);
     if (memory.empty() || (pair_.may_place && !pair_.may_place(part))) {
-      return false;
+      return PlacementMeans::None;
     }
     GrantedMemory::move(part, memory);
     pair_.placed.push_back(traffic_of(part));
-    return true;
+    return pair_.means;
   }
   [[nodiscard]] Instant time_after(Instant start) const override {
     pair_.wait(pair_.copy_takes);

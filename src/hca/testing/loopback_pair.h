@@ -160,6 +160,8 @@ class LoopbackPair {
   std::deque<InFlightPacket> wire;
   /// Sees each part that is about to be placed; false refuses it.
   std::function<bool(const Placement&)> may_place;
+  PlacementMeans means{PlacementMeans::SystemCall};
+  std::size_t placements_asked{};     // how often the sink was asked by what it would place
   std::vector<PlacedTraffic> placed;  // of all parts that were
   Duration copy_takes;                // each message that is placed
   std::size_t fast_path_count{};      // how many of `sent` took the fast path

@@ -7,7 +7,8 @@
 
 #include "base/time.h"
 #include "os/clock.h"
-#include "os/futex.h"
+#include "os/restartable_copy.h"
+#include "os/thread_state.h"
 #include "ring/placement.h"
 
 namespace weft::host {
@@ -17,15 +18,16 @@ struct WayText {
   std::string_view name;
   std::string_view reason;
 };
-constexpr std::array<WayText, 8> kWays{
+constexpr std::array<WayText, 9> kWays{
     {{"packets", "none was long enough or alone, or packets are quicker"},
-     {"placed", "the initiator copies"},
+     {"placed", "the initiator copies by a system call: no pages of the memory can be shared"},
      {"packets", "the program runs with WEFT_PLACEMENT=packets"},
      {"packets", "the fabric is up with --isolate, or the two are in different PID namespaces"},
      {"packets", "the peer is the same process"},
      {"packets", "a capture, a rule of faults, a rate or a delay is on the path"},
      {"packets", "the peer has not granted that memory: the first message to it is packets"},
-     {"packets", "the operating system lets no process reach the peer's memory (ptrace_scope)"}}
+     {"packets", "the operating system lets no process reach the peer's memory (ptrace_scope)"},
+     {"placed", "shared pages: the initiator copies into pages that both map"}}
 };
 
 /// How long copies of a peer are waited for: a thread that is neither stopped nor gone may have to
@@ -33,10 +35,40 @@ constexpr std::array<WayText, 8> kWays{
 constexpr Duration kMostWait = Duration::seconds(5);
 constexpr Duration kLookAfter = Duration::milliseconds(1);  // at the thread's state; policy
 
+/// Looks at one thread after another whose copies are waited for.
+class CopierWatch {
+ public:
+  explicit CopierWatch(pid_t process) : process_(process) {}
+
+  /// False if the copy that `claim` says `thread` is at comes to nothing, or has.
+  [[nodiscard]] bool may_be_copying(const std::atomic<std::uint32_t>& claim, std::uint32_t thread) {
+    if ((thread & ring::kThroughPages) == 0) {
+      return os::may_be_running(process_, thread);
+    }
+    if (claim_ != &claim) {
+      claim_ = &claim;
+      interruption_ = {};
+    }
+    const auto state = os::thread_state(process_, thread & ~ring::kThroughPages);
+    return !state || !interruption_.has_been_interrupted(*state);
+  }
+
+ private:
+  pid_t process_;
+  const std::atomic<std::uint32_t>* claim_{};
+  os::InterruptionWatch interruption_;
+};
+
 }  // namespace
 
 std::string_view name_of(PlacementWay way) { return kWays.at(std::to_underlying(way)).name; }
 std::string_view reason_of(PlacementWay way) { return kWays.at(std::to_underlying(way)).reason; }
+
+hca::PlacementMeans means_of(PlacementWay way) {
+  return way == PlacementWay::Placed        ? hca::PlacementMeans::SystemCall
+         : way == PlacementWay::SharedPages ? hca::PlacementMeans::SharedPages
+                                            : hca::PlacementMeans::None;
+}
 
 void PeerPlacement::open(MutableByteSpan memory, unsigned side, pid_t peer) {
   void* const start = memory.data();
@@ -50,6 +82,11 @@ void PeerPlacement::open(MutableByteSpan memory, unsigned side, pid_t peer) {
   }
   last_peer_.store(peer, std::memory_order_relaxed);
   peer_.store(peer, std::memory_order_release);
+}
+
+void PeerPlacement::close() {
+  peer_.store(0, std::memory_order_release);
+  mapped_.clear();
 }
 
 bool PeerPlacement::take_wish() {
@@ -92,12 +129,12 @@ void PeerPlacement::wait_for_copies() {
   }
   const Instant start = os::now();
   Instant look_at = start + kLookAfter;
+  CopierWatch watch{last_peer_.load(std::memory_order_relaxed)};
   ring::wait_for_placements(
-      own->words, [&](const std::atomic<std::uint32_t>& /*claim*/, std::uint32_t thread) {
+      own->words, [&](const std::atomic<std::uint32_t>& claim, std::uint32_t thread) {
         const Instant now = os::now();
         if (now >= look_at) {
-          if (now - start > kMostWait ||
-              !os::may_be_running(last_peer_.load(std::memory_order_relaxed), thread)) {
+          if (now - start > kMostWait || !watch.may_be_copying(claim, thread)) {
             return false;
           }
           look_at = now + kLookAfter;
@@ -112,9 +149,6 @@ PlacementWay PeerPlacement::find(const hca::PlacementTarget& target, std::uint64
   if (peer_.load(std::memory_order_acquire) == 0) {
     return PlacementWay::NotAllowed;
   }
-  if (is_refused_.load(std::memory_order_relaxed)) {
-    return PlacementWay::Refused;
-  }
   PlacementMemory& peers = *peers_.load(std::memory_order_relaxed);
   const auto grant = peers.slot_of(target.request.dest_qp, target.rkey).read();
   const bool is_granted = grant && grant->epoch != 0 &&
@@ -128,10 +162,10 @@ PlacementWay PeerPlacement::find(const hca::PlacementTarget& target, std::uint64
     return PlacementWay::NotGranted;
   }
   found = *grant;
-  return PlacementWay::Placed;
+  return grant->has_file() && os::has_live_copy() ? PlacementWay::SharedPages : way_of_calls();
 }
 
-PlacementWay PeerPlacement::find(const hca::PlacementTarget& target, std::uint64_t tables) const {
+PlacementWay PeerPlacement::find(const hca::PlacementTarget& target, std::uint64_t tables) {
   PlacementGrant grant;
   const PlacementWay way = find(target, tables, grant);
   if (way == PlacementWay::NotGranted) {
@@ -140,7 +174,15 @@ PlacementWay PeerPlacement::find(const hca::PlacementTarget& target, std::uint64
       wish.store(1, std::memory_order_release);
     }
   }
-  return way;
+  if (way != PlacementWay::SharedPages) {
+    return way;
+  }
+  std::optional<std::size_t> claim = take_claim();
+  const bool has_pages = claim && find_pages(grant, claim) != nullptr;
+  if (claim) {
+    give_back(*claim);
+  }
+  return has_pages ? way : way_of_calls();
 }
 
 /// One that no other thread of this process uses. The bits are this process's alone.
@@ -148,42 +190,97 @@ std::optional<std::size_t> PeerPlacement::take_claim() {
   for (std::size_t claim = 0; claim < ring::kPlacementClaims; ++claim) {
     const std::uint32_t bit = 1U << claim;
     if ((claims_.load(std::memory_order_relaxed) & bit) == 0 &&
-        (claims_.fetch_or(bit, std::memory_order_acquire) & bit) == 0) {
+        (claims_.fetch_or(bit, std::memory_order_seq_cst) & bit) == 0) {  // see MappedRegions
       return claim;
     }
   }
   return std::nullopt;
 }
 
+/// Maps them if that was not tried yet, without a claim, for that takes a while: `claim` is another
+/// one afterwards, or none.
+std::byte* PeerPlacement::find_pages(const PlacementGrant& grant,
+                                     std::optional<std::size_t>& claim) {
+  auto pages = mapped_.find(grant);
+  if (!pages) {
+    give_back(*claim);
+    if (mapped_.map(peer_.load(std::memory_order_relaxed), grant) && notify_mapped_) {
+      notify_mapped_();
+    }
+    claim = take_claim();
+    pages = claim ? mapped_.find(grant) : std::nullopt;
+  }
+  return pages.value_or(nullptr);
+}
+
+PlacementWay PeerPlacement::copy_by_call(const hca::Placement& part, const PlacementGrant& grant,
+                                         std::size_t claim) {
+  ring::PlacementWords& words = peers_.load(std::memory_order_relaxed)->words;
+  if (!ring::begin_placement(words, claim, os::thread_id(), grant.epoch)) {
+    return PlacementWay::NotGranted;
+  }
+  const os::PeerRange range{.process = peer_.load(std::memory_order_relaxed),
+                            .address = grant.memory + (part.target.address - grant.iova),
+                            .length = part.target.length};
+  const os::PeerCopy copied = range.process == 0    ? os::PeerCopy::NoSuchProcess
+                              : part.target.is_read ? os::read_peer(range, grant.guard, part.to)
+                                                    : os::write_peer(range, grant.guard, part.from);
+  ring::end_placement(words, claim);
+  if (copied == os::PeerCopy::NotPermitted) {
+    is_refused_.store(true, std::memory_order_relaxed);
+  }
+  return copied == os::PeerCopy::Done           ? PlacementWay::Placed
+         : copied == os::PeerCopy::NotPermitted ? PlacementWay::Refused
+                                                : PlacementWay::NotGranted;
+}
+
+/// The last bytes of the last piece are written last.
+PlacementWay PeerPlacement::copy_in_pages(const hca::Placement& part, const PlacementGrant& grant,
+                                          std::size_t claim, std::byte* region) {
+  ring::PlacementWords& words = peers_.load(std::memory_order_relaxed)->words;
+  if (!ring::begin_placement(words, claim, os::thread_id() | ring::kThroughPages, grant.epoch)) {
+    return PlacementWay::NotGranted;
+  }
+  const os::LiveWord epoch{.word = words.epoch.value, .live = grant.epoch};
+  std::byte* at = region + (part.target.address - grant.iova);
+  os::LiveCopy copied = os::LiveCopy::Done;
+  for (const ByteSpan piece : part.from) {
+    copied = copied == os::LiveCopy::Done ? os::copy_while_live(epoch, at, piece) : copied;
+    at += piece.size();
+  }
+  for (const MutableByteSpan piece : part.to) {
+    copied = copied == os::LiveCopy::Done
+                 ? os::copy_while_live(epoch, piece.data(), ByteSpan{at, piece.size()})
+                 : copied;
+    at += piece.size();
+  }
+  ring::end_placement(words, claim);
+  return copied == os::LiveCopy::Done ? PlacementWay::SharedPages : PlacementWay::NotGranted;
+}
+
 PlacementWay PeerPlacement::place(const hca::Placement& part, std::uint64_t tables) {
   PlacementGrant grant;
-  if (const PlacementWay way = find(part.target, tables, grant); way != PlacementWay::Placed) {
+  PlacementWay way = find(part.target, tables, grant);
+  if (means_of(way) == hca::PlacementMeans::None) {
     return way;
   }
-  const auto claim = take_claim();
+  std::optional<std::size_t> claim = take_claim();
   if (!claim) {
     return PlacementWay::NotGranted;  // many threads at once: packets do as well
   }
-  ring::PlacementWords& words = peers_.load(std::memory_order_relaxed)->words;
-  PlacementWay way = PlacementWay::NotGranted;
-  if (ring::begin_placement(words, *claim, os::thread_id(), grant.epoch)) {
-    const os::PeerRange range{.process = peer_.load(std::memory_order_relaxed),
-                              .address = grant.memory + (part.target.address - grant.iova),
-                              .length = part.target.length};
-    const os::PeerCopy copied = range.process == 0 ? os::PeerCopy::NoSuchProcess
-                                : part.target.is_read
-                                    ? os::read_peer(range, grant.guard, part.to)
-                                    : os::write_peer(range, grant.guard, part.from);
-    ring::end_placement(words, *claim);
-    if (copied == os::PeerCopy::NotPermitted) {
-      is_refused_.store(true, std::memory_order_relaxed);
-    }
-    way = copied == os::PeerCopy::Done           ? PlacementWay::Placed
-          : copied == os::PeerCopy::NotPermitted ? PlacementWay::Refused
-                                                 : PlacementWay::NotGranted;
+  std::byte* const pages = way == PlacementWay::SharedPages ? find_pages(grant, claim) : nullptr;
+  if (!claim) {
+    return PlacementWay::NotGranted;
   }
-  claims_.fetch_and(~(1U << *claim), std::memory_order_release);
+  way = pages != nullptr ? copy_in_pages(part, grant, *claim, pages)
+                         : copy_by_call(part, grant, *claim);
+  give_back(*claim);
   return way;
+}
+
+bool PeerPlacement::release_mapped() {
+  PlacementMemory* const peers = peers_.load(std::memory_order_acquire);
+  return peers != nullptr && mapped_.release(*peers);
 }
 
 }  // namespace weft::host

@@ -4,13 +4,17 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/bytes.h"
 #include "hca/placement.h"
+#include "host/placement/mapped_regions.h"
 #include "host/placement/placement_memory.h"
 #include "os/peer_memory.h"
 
@@ -26,8 +30,10 @@ enum class PlacementWay : std::uint8_t {
   PathIsWatched,  // a capture, a rule of faults, a rate or a delay is on the path
   NotGranted,     // the peer has not granted the memory, or has withdrawn it
   Refused,        // by the operating system: ptrace_scope or a sandbox
+  SharedPages,    // by this process's own hand, in pages that both map
 };
-inline constexpr PlacementWay kLastPlacementWay = PlacementWay::Refused;
+inline constexpr PlacementWay kLastPlacementWay = PlacementWay::SharedPages;
+[[nodiscard]] hca::PlacementMeans means_of(PlacementWay way);
 [[nodiscard]] std::string_view name_of(PlacementWay way);
 [[nodiscard]] std::string_view reason_of(PlacementWay way);
 
@@ -35,12 +41,16 @@ inline constexpr PlacementWay kLastPlacementWay = PlacementWay::Refused;
 /// each grants the other, and the copies of this process. Any thread, unless noted.
 class PeerPlacement {
  public:
+  /// `notify_mapped` is called when memory of the peer was mapped.
+  explicit PeerPlacement(std::function<void()> notify_mapped = {})
+      : notify_mapped_(std::move(notify_mapped)) {}
+
   /// The two are joined: `memory` is PlacementMemory of side 0 and of side 1, and stays mapped.
   /// `peer` is its process, 0 if the fabric allows no placement. On the control thread.
   void open(MutableByteSpan memory, unsigned side, pid_t peer);
   /// Nothing is placed any more by this process. What the peer places ends by
   /// Placements::withdraw(). On the control thread.
-  void close() { peer_.store(0, std::memory_order_release); }
+  void close();
 
   // --- the owner of memory
 
@@ -57,15 +67,31 @@ class PeerPlacement {
   // --- the initiator
 
   /// Whether the peer has granted it. If not, the peer learns that it is wished.
-  [[nodiscard]] PlacementWay find(const hca::PlacementTarget& target, std::uint64_t tables) const;
+  [[nodiscard]] PlacementWay find(const hca::PlacementTarget& target, std::uint64_t tables);
   /// Copies, if it has.
   [[nodiscard]] PlacementWay place(const hca::Placement& part, std::uint64_t tables);
+  /// Unmaps what the peer no longer grants. True if some is mapped.
+  bool release_mapped();
 
  private:
   [[nodiscard]] PlacementWay find(const hca::PlacementTarget& target, std::uint64_t tables,
                                   PlacementGrant& found) const;
   [[nodiscard]] std::optional<std::size_t> take_claim();
+  [[nodiscard]] PlacementWay way_of_calls() const {
+    return is_refused_.load(std::memory_order_relaxed) ? PlacementWay::Refused
+                                                       : PlacementWay::Placed;
+  }
+  void give_back(std::size_t claim) {
+    claims_.fetch_and(~(1U << claim), std::memory_order_release);
+  }
+  [[nodiscard]] PlacementWay copy_by_call(const hca::Placement& part, const PlacementGrant& grant,
+                                          std::size_t claim);
+  [[nodiscard]] PlacementWay copy_in_pages(const hca::Placement& part, const PlacementGrant& grant,
+                                           std::size_t claim, std::byte* region);
+  [[nodiscard]] std::byte* find_pages(const PlacementGrant& grant,
+                                      std::optional<std::size_t>& claim);
 
+  const std::function<void()> notify_mapped_;
   // Set once and kept: of the memory that stays mapped.
   std::atomic<PlacementMemory*> own_{};
   std::atomic<PlacementMemory*> peers_{};
@@ -74,6 +100,7 @@ class PeerPlacement {
   std::atomic<std::uint32_t> claims_{};  // bits of those that threads of this process use
   std::atomic<bool> is_refused_{};
   std::mutex granting_;
+  MappedRegions mapped_{claims_};
 };
 
 /// Bytes of the memory that open() takes.

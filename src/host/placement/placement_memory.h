@@ -9,6 +9,7 @@
 #include "base/identifiers.h"
 #include "base/keys.h"
 #include "hca/placement.h"
+#include "os/peer_file.h"
 #include "ring/placement.h"
 
 namespace weft::host {
@@ -24,9 +25,11 @@ struct PlacementGrant {
   std::uint64_t length{};
   std::uint64_t memory{};  ///< where `iova` is in the owner's address space
   std::uint64_t guard{};   ///< the owner's guard page of this epoch
+  os::FileRange file{};    ///< where a peer maps `iova`; without a descriptor: nowhere
   bool is_readable{};
   bool is_writable{};
 
+  [[nodiscard]] bool has_file() const { return file.descriptor >= 0; }
   bool operator==(const PlacementGrant&) const = default;
 };
 
@@ -43,12 +46,16 @@ class alignas(64) PlacementSlot {
   std::atomic<std::uint32_t> qpn_{};
   std::atomic<std::uint32_t> rkey_{};
   std::atomic<std::uint32_t> access_{};
+  std::atomic<std::int32_t> descriptor_{-1};
   std::atomic<std::uint64_t> epoch_{};
   std::atomic<std::uint64_t> tables_{};
   std::atomic<std::uint64_t> iova_{};
   std::atomic<std::uint64_t> length_{};
   std::atomic<std::uint64_t> memory_{};
   std::atomic<std::uint64_t> guard_{};
+  std::atomic<std::uint64_t> device_{};
+  std::atomic<std::uint64_t> inode_{};
+  std::atomic<std::uint64_t> offset_{};
 };
 
 /// What one side of a pair of processes shows the other about its memory. Where two grants have one
@@ -59,11 +66,12 @@ struct PlacementMemory {
   ring::PlacementWords words;
   std::array<PlacementSlot, kSlots> slots;
 
-  [[nodiscard]] PlacementSlot& slot_of(Qpn qpn, RKey rkey) {
+  [[nodiscard]] static std::size_t index_of(Qpn qpn, RKey rkey) {
     const std::uint64_t mixed =
         (std::uint64_t{qpn.value()} << 32 | rkey.value()) * 0x9e37'79b9'7f4a'7c15U;
-    return slots.at(mixed >> 57);  // 7 bits
+    return mixed >> 57;  // 7 bits
   }
+  [[nodiscard]] PlacementSlot& slot_of(Qpn qpn, RKey rkey) { return slots.at(index_of(qpn, rkey)); }
 };
 static_assert(PlacementMemory::kSlots == std::size_t{1} << (64 - 57));
 

@@ -7,7 +7,13 @@ namespace weft::host {
 
 PeerPlacement& Placements::add_peer() {
   const std::lock_guard guard{lock_};
-  return *peers_.emplace_back(std::make_unique<PeerPlacement>());
+  return *peers_.emplace_back(std::make_unique<PeerPlacement>([this] { note_mapped(); }));
+}
+
+void Placements::note_mapped() {
+  if (!has_mapped_.exchange(true, std::memory_order_relaxed) && notify_mapped_) {
+    notify_mapped_();
+  }
 }
 
 std::optional<std::uint64_t> Placements::epoch(const PeerPlacement& peer) {
@@ -32,6 +38,7 @@ void Placements::grant(PeerPlacement& peer, std::uint64_t epoch, std::uint64_t t
               .length = memory.length,
               .memory = std::bit_cast<std::uint64_t>(memory.memory),
               .guard = address,
+              .file = files_.find(memory),
               .is_readable = memory.is_readable,
               .is_writable = memory.is_writable});
 }
@@ -47,6 +54,21 @@ void Placements::withdraw() {
   std::ranges::for_each(peers_, [](const auto& peer) { peer->end_epoch(); });
   guard_.close();
   std::ranges::for_each(peers_, [](const auto& peer) { peer->wait_for_copies(); });
+}
+
+void Placements::forget(const void* region) {
+  const std::lock_guard guard{lock_};
+  files_.forget(region);
+}
+
+void Placements::release_mapped() {
+  const std::lock_guard guard{lock_};
+  has_mapped_.store(false, std::memory_order_relaxed);  // what is mapped from now on counts again
+  for (const auto& peer : peers_) {
+    if (peer->release_mapped()) {
+      has_mapped_.store(true, std::memory_order_relaxed);
+    }
+  }
 }
 
 }  // namespace weft::host

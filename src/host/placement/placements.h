@@ -1,14 +1,18 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "hca/placement.h"
 #include "host/placement/peer_placement.h"
 #include "host/placement/placement_guard.h"
+#include "host/placement/shared_files.h"
 
 namespace weft::host {
 
@@ -19,6 +23,9 @@ class Placements {
   /// Before the first peer. False: nothing is granted, and nothing placed.
   void turn_on(bool is_on) { is_on_ = is_on; }
   [[nodiscard]] bool is_on() const { return is_on_; }
+  /// Before the first peer: called when memory of a peer was mapped, so that somebody calls
+  /// release_mapped() from time to time.
+  void on_mapped(std::function<void()> notify) { notify_mapped_ = std::move(notify); }
 
   /// What concerns one more peer, which lives as long as this.
   [[nodiscard]] PeerPlacement& add_peer();
@@ -31,13 +38,25 @@ class Placements {
              const hca::PlaceableMemory& memory);
   /// Withdraws everything (HcaEvents::withdraw_placement).
   void withdraw();
+  /// A region that was granted is no more (HcaEvents::forget_placeable).
+  void forget(const void* region);
+
+  /// Memory of peers may be mapped.
+  [[nodiscard]] bool has_mapped() const { return has_mapped_.load(std::memory_order_relaxed); }
+  /// Unmaps what peers no longer grant: their programs may have freed it.
+  void release_mapped();
 
  private:
+  void note_mapped();
+
   bool is_on_{true};
+  std::function<void()> notify_mapped_;
+  std::atomic<bool> has_mapped_{};
   std::mutex lock_;          // guards the rest; last of all locks but PeerPlacement's own
   bool may_have_granted_{};  // since the last withdrawal: an epoch was asked for
   std::vector<std::unique_ptr<PeerPlacement>> peers_;
   PlacementGuard guard_;
+  SharedFiles files_;
 };
 
 }  // namespace weft::host
