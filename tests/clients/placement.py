@@ -4,6 +4,7 @@ captures and rules of faults get their packets while the programs run; programs 
 
     placement.py
 """
+import fcntl
 import json
 import os
 import pathlib
@@ -23,9 +24,14 @@ LENGTH = 65536
 MESSAGES = 500
 ANSWER_BYTES = 4096  # of everything else that the two say: addresses, and the first message's packets are in both
 PLACED = "placed"
+PAGES = "shared pages"
+FILE_BYTES = 1 << 24
 
 
 class Placement(unittest.TestCase):
+    def setUp(self):
+        self.buffers = {}  # files, by host
+
     def fabric(self, *options, environment=None):
         fabric = weft_clients.Fabric(" ".join(("star 2", *options)), f"placement-{os.getpid()}")
         fabric.__enter__()
@@ -34,7 +40,11 @@ class Placement(unittest.TestCase):
         return fabric
 
     def start(self, fabric, host, command):
-        child = fabric.start(host, command, self.environment)
+        if host in self.buffers:
+            file = self.buffers[host]
+            os.set_inheritable(file, True)
+            command = [*command, f"--mmap=/proc/self/fd/{file}"]
+        child = fabric.start(host, command, self.environment, pass_fds=tuple(self.buffers.values()))
         self.addCleanup(child.stdout.close)
         self.addCleanup(weft_clients.end, child)
         return child
@@ -44,6 +54,16 @@ class Placement(unittest.TestCase):
         server = self.start(fabric, "h1", [*command, "-p", port])
         self.wait_until(lambda: weft_clients.somebody_listens(int(port)), "the server listens")
         return server, self.start(fabric, "h2", [*command, "-p", port, weft_clients.address_of("h1")])
+
+    def start_pair_in_files(self, fabric, *command):
+        """Each with a buffer that is a mapping of a sealed file in memory, which the other can map as well."""
+        for host in ("h1", "h2"):
+            file = os.memfd_create(f"placement-{host}", os.MFD_ALLOW_SEALING)
+            self.addCleanup(os.close, file)
+            os.ftruncate(file, FILE_BYTES)
+            fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+            self.buffers[host] = file
+        return self.start_pair(fabric, *command)
 
     def run_pair(self, fabric, *command):
         for child in self.start_pair(fabric, *command):
@@ -132,6 +152,45 @@ class Placement(unittest.TestCase):
         fabric = self.fabric(environment={"WEFT_PLACEMENT": "packets"})
         self.start_pair(fabric, "ib_write_bw", "-D", "60", "-s", str(LENGTH))
         self.wait_for_way(fabric, "packets", "WEFT_PLACEMENT")
+
+    def test_shared_pages_are_stored_into(self):
+        fabric = self.fabric(environment={"WEFT_PLACEMENT": "auto"})
+        for program in ("ib_write_lat", "ib_read_lat", "ib_write_bw", "ib_read_bw"):
+            for length in ("8", str(LENGTH)):
+                with self.subTest(program=program, length=length):
+                    children = self.start_pair_in_files(fabric, program, "-D", "4", "-s", length)
+                    self.wait_for_way(fabric, PLACED, PAGES)
+                    for child in children:
+                        text, _ = child.communicate(timeout=PATIENCE_SECONDS)
+                        self.assertEqual(child.returncode, 0, text)
+
+    def test_shared_pages_are_not_for_those_who_want_packets(self):
+        fabric = self.fabric(environment={"WEFT_PLACEMENT": "packets"})
+        self.start_pair_in_files(fabric, "ib_write_bw", "-D", "60", "-s", "8")
+        self.wait_for_way(fabric, "packets", "WEFT_PLACEMENT")
+
+    def test_a_capture_gets_packets_although_pages_are_shared(self):
+        fabric = self.fabric(environment={"WEFT_PLACEMENT": "auto"})
+        self.start_pair_in_files(fabric, "ib_write_bw", "-D", "60", "-s", str(LENGTH))
+        self.wait_for_way(fabric, PLACED, PAGES)
+        fabric.run("fault", "add", "drop every=100000 out=h2:1", "--name", fabric.name)
+        self.wait_for_way(fabric, "packets", "capture")
+        fabric.run("fault", "clear", "--name", fabric.name)
+        self.wait_for_way(fabric, PLACED, PAGES)
+
+    def test_a_stopped_initiator_in_shared_pages_holds_nobody_up(self):
+        """It stores without a pause, so that it is mostly in the middle when it is stopped, and its server ends meanwhile."""
+        fabric = self.fabric(environment={"WEFT_PLACEMENT": "auto"})
+        server, client = self.start_pair_in_files(fabric, "ib_write_bw", "-D", "60", "-s", str(1 << 20))
+        self.wait_for_way(fabric, PLACED, PAGES)
+        pid = self.pid_of_client(fabric)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            os.killpg(server.pid, signal.SIGTERM)
+            server.wait(timeout=PATIENCE_SECONDS)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        weft_clients.end(client)
 
     def test_auto_places_short_messages_to_a_peer_that_is_slow_to_look(self):
         """Both spin on one CPU, so that a packet waits until the target's thread gets it."""

@@ -98,13 +98,13 @@ class Fabric:
     def ports(self):
         return json.loads(self.run("status", "--json"))["ports"]
 
-    def start(self, host, command, environment=None):
+    def start(self, host, command, environment=None, pass_fds=()):
         preload = os.environ.get("WEFT_CLIENT_PRELOAD")
         if preload:
             command = ["env", f"LD_PRELOAD={preload}", *command]
         return subprocess.Popen([self.weft, "exec", host, "--", *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True, errors="replace", env=self.environment(environment),
-                                start_new_session=True)
+                                start_new_session=True, pass_fds=pass_fds)
 
 
 class Ports:

@@ -41,6 +41,10 @@ class Journal:
         return collections.Counter(write=write, read=read, add=add, failures=failures)
 
 
+def way_of(qp):
+    return "shared pages" if qp["why"].startswith("shared pages") else qp["way"]
+
+
 class Torture:
     def __init__(self, fabric, mode, count, seed, captures):
         self.fabric, self.count, self.random = fabric, count, random.Random(f"{seed} {mode}")
@@ -90,7 +94,7 @@ class Torture:
         elif what == "capture" and self.captures:
             self.toggle_capture()
         elif what == "look":
-            self.ways |= {qp["way"] for qp in self.fabric.status("--qps") if qp["host"] == "h2" and "way" in qp}
+            self.ways |= {way_of(qp) for qp in self.fabric.status("--qps") if qp["host"] == "h2" and "way" in qp}
         return initiator
 
     def toggle_capture(self):
