@@ -1,5 +1,7 @@
 #include "os/thread_state.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <charconv>
 #include <fstream>
@@ -53,7 +55,9 @@ std::optional<ThreadState> thread_state(pid_t process, std::uint32_t thread) {
   std::ifstream status{"/proc/" + std::to_string(process) + "/task/" + std::to_string(thread) +
                        "/status"};
   if (!status) {
-    return errno == ENOENT ? std::optional{ThreadState{.is_gone = true}} : std::nullopt;
+    // Without a /proc of its own, this process knows nothing of others.
+    const bool is_gone = errno == ENOENT && access("/proc/self/status", F_OK) == 0;
+    return is_gone ? std::optional{ThreadState{.is_gone = true}} : std::nullopt;
   }
   return read_thread_state(status);
 }
