@@ -92,6 +92,7 @@ def kill_one(fabric, ports, workload, command, delay):
     except crash.Failure as failure:
         raise crash.Failure(f"weftd killed {delay:.3f} s after the first packets: {failure}") from None
     seconds = time.monotonic() - killed_at
+    crash.wait_for(lambda: not crash.threads(fabric.daemon), END_SECONDS, "weftd, which was killed, is still there")
     clears(fabric, command)
     return seconds
 
