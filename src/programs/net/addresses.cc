@@ -81,4 +81,23 @@ InterfaceAddress link_local_address(Guid port_guid) {
   return {IpAddress::v6(kLinkLocal, port_guid.value() | kUniversal), 64};
 }
 
+bool has_tentative_address(std::istream& if_inet6, std::string_view interface) {
+  // Linux net/ipv6/addrconf.c, if6_seq_show(): hexadecimal but for the name. IFA_F_TENTATIVE of
+  // <linux/if_addr.h> is among the low bits, which are all that it shows.
+  constexpr unsigned kTentative = 0x40;
+  std::string address;
+  std::string name;
+  unsigned index = 0;
+  unsigned prefix_bits = 0;
+  unsigned scope = 0;
+  unsigned flags = 0;
+  if_inet6 >> std::hex;
+  while (if_inet6 >> address >> index >> prefix_bits >> scope >> flags >> name) {
+    if (name == interface && (flags & kTentative) != 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace weft::programs::net

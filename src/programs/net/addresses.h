@@ -4,6 +4,7 @@
 // eth0 with other prefixes. Pure.
 
 #include <cstdint>
+#include <istream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,5 +44,9 @@ struct AddressPrefixes {
 /// The link-local address of the interfaces of that port (RFC 4391 §8): its GUID, an EUI-64, with
 /// the universal bit set, whether it had that or not.
 [[nodiscard]] InterfaceAddress link_local_address(Guid port_guid);
+
+/// Whether `if_inet6`, which is /proc/net/if_inet6, has an address of the interface that may not be
+/// used yet (RFC 4862 §5.4): the kernel discards what comes for it.
+[[nodiscard]] bool has_tentative_address(std::istream& if_inet6, std::string_view interface);
 
 }  // namespace weft::programs::net

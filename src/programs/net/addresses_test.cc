@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weft::programs::net {
@@ -59,6 +61,22 @@ TEST(Ib0Addresses, OnTheLinkAreThePortsGuidWithTheUniversalBit) {  // R-IPOIB-21
 TEST(Ib0Addresses, AreNotMadeOfOthers) {
   EXPECT_TRUE(texts_of({"127.78.0.1", "10.0.0.1", "fd77:0:0:0:1::1", "fd78::1"}).empty());
   EXPECT_NE(ib_addresses(0, {}).error().reason.find("--address"), std::string::npos);
+}
+
+TEST(Ib0Addresses, AreTentativeAsTheKernelSays) {
+  constexpr std::string_view kText =
+      "00000000000000000000000000000001 01 80 10 80       lo\n"
+      "fd77001b000000000000000000000002 03 40 00 c0      ib0\n"
+      "fe800000000000000257461000020001 03 40 20 80      ib0\n"
+      "fd77001b000100000000000000000002 0a 40 00 80      ib1\n";
+  const auto is_tentative = [&](std::string_view interface) {
+    std::istringstream text{std::string{kText}};
+    return has_tentative_address(text, interface);
+  };
+  EXPECT_TRUE(is_tentative("ib0"));
+  EXPECT_FALSE(is_tentative("ib1"));
+  EXPECT_FALSE(is_tentative("lo"));
+  EXPECT_FALSE(is_tentative("ib2"));
 }
 
 }  // namespace

@@ -13,12 +13,14 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <iterator>
 #include <optional>
 #include <span>
 #include <string_view>
 
 #include "programs/host/background.h"
+#include "programs/net/addresses.h"
 
 namespace weft::programs::net {
 namespace {
@@ -99,6 +101,11 @@ std::vector<IpAddress> addresses_of(const std::string& interface) {
 
 bool has_ipv6(const std::string& interface) {
   return ::access(("/proc/sys/net/ipv6/conf/" + interface).c_str(), F_OK) == 0;
+}
+
+bool has_tentative_address(const std::string& interface) {
+  std::ifstream addresses{"/proc/net/if_inet6"};
+  return has_tentative_address(addresses, interface);
 }
 
 Result<os::NetlinkSocket> watch_interfaces() {

@@ -26,6 +26,9 @@ namespace weft::programs::net {
 [[nodiscard]] std::vector<InterfaceAddress> prefixed_addresses_of(const std::string& interface);
 /// The kernel gives the interface addresses of IPv6.
 [[nodiscard]] bool has_ipv6(const std::string& interface);
+/// One of its addresses may not be used yet. Also of an interface that wants no duplicate address
+/// detection: the kernel does its part later, in a thread of its own.
+[[nodiscard]] bool has_tentative_address(const std::string& interface);
 /// Becomes readable when interfaces of the host, or their addresses, change (rtnetlink(7)); what it
 /// says is not worth reading, as it may have lost some of it.
 [[nodiscard]] Result<os::NetlinkSocket> watch_interfaces();

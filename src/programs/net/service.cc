@@ -25,6 +25,7 @@ namespace {
 constexpr int kPacketsOfTurn = 64;
 constexpr Duration kComesUpWithin = Duration::seconds(15);
 constexpr Duration kStuckPause = Duration::milliseconds(1);
+constexpr Duration kTentativePause = Duration::milliseconds(5);
 
 [[nodiscard]] std::optional<std::uint32_t> mtu_if_up(const std::string& interface) {
   const auto mtu = mtu_of(interface);
@@ -136,17 +137,18 @@ Result<void> Service::run(const std::function<void(const Up&)>& on_up) {
     if (!has_more) {
       return std::unexpected(has_more.error());
     }
-    if (!is_made_ && up_until <= now) {
-      return fail(ErrorCode::TimedOut,
-                  "{} does not come up: the port is not active, or no subnet manager answers "
-                  "(weft status)",
-                  options_.name);
+    if (!is_told_ && up_until <= now) {
+      return fail(ErrorCode::TimedOut, "{} does not come up: {}", options_.name,
+                  is_made_ ? "the kernel lets nobody use its IPv6 addresses yet (ip -6 address)"
+                           : "the port is not active, or no subnet manager answers (weft status)");
     }
     Instant until = *has_more ? now : deadline();
     if (is_stuck_) {
       until = std::max(until, now + kStuckPause);
     }
-    until = is_made_ ? until : std::min(until, up_until);
+    if (!is_told_) {
+      until = std::min(until, is_made_ ? now + kTentativePause : up_until);
+    }
     const auto goes_on = wait(until);
     if (!goes_on) {
       return std::unexpected(goes_on.error());
@@ -298,6 +300,9 @@ Result<void> Service::follow_link() {
       return made;
     }
     tell_kernel();
+  }
+  if (is_made_ && !is_told_ && !has_tentative_address(options_.name)) {
+    is_told_ = true;
     on_up_({.mtu = mtu_, .addresses = options_.addresses});
   }
   if (is_up != was_up_ && is_made_) {

@@ -114,6 +114,7 @@ class Service {
   bool is_stuck_{};  // the QP takes no more packets until it completes some
   bool was_up_{};
   bool is_made_{};       // the TUN has MTU and addresses
+  bool is_told_{};       // and they can be used, as who waits for it knows
   std::uint32_t mtu_{};  // as the TUN has it
 };
 
