@@ -34,38 +34,41 @@ constexpr int kMostInterruptions = 16;
 // One sequence, from label 1 to label 2, with its descriptor (struct rseq_cs) at 3 and the place at
 // 4 to which the kernel sends an interrupted thread; the four bytes before that are the signature
 // that glibc registers. The sequence begins with the very store of its descriptor, for the kernel
-// forgets a descriptor when it interrupts elsewhere, and its last instruction is the store of the
-// tail, for which nobody may be sent back once it is done: a peer that has seen it may have
-// changed the memory again. `outcome` is 0, 1 or 2 as LiveCopy has them.
+// forgets a descriptor when it interrupts elsewhere, then looks at the word, and its last
+// instruction is the one for which nobody may be sent back once it is done: a peer that has seen
+// what it stores may have changed the memory again. `outcome` is 0, 1 or 2 as LiveCopy has them.
+#define WEFT_SEQUENCE(instructions)         \
+  ".pushsection __rseq_cs, \"aw\"\n\t"      \
+  ".balign 32\n"                            \
+  "3:\n\t"                                  \
+  ".long 0, 0\n\t"                          \
+  ".quad 1f, 2f - 1f, 4f\n\t"               \
+  ".popsection\n\t"                         \
+  "leaq 3b(%%rip), %[scratch]\n\t"          \
+  "movq %[scratch], %[descriptor]\n"        \
+  "1:\n\t"                                  \
+  "cmpq %[live], %[word]\n\t"               \
+  "jne 5f\n\t" instructions                 \
+  "\n"                                      \
+  "2:\n\t"                                  \
+  "movl $0, %k[outcome]\n\t"                \
+  "jmp 6f\n"                                \
+  "5:\n\t"                                  \
+  "movl $1, %k[outcome]\n\t"                \
+  "jmp 6f\n\t"                              \
+  ".pushsection __rseq_failure, \"ax\"\n\t" \
+  ".byte 0x0f, 0xb9, 0x3d\n\t"              \
+  ".long 0x53053053\n"                      \
+  "4:\n\t"                                  \
+  "movl $2, %k[outcome]\n\t"                \
+  "jmp 6f\n\t"                              \
+  ".popsection\n"                           \
+  "6:\n"
+
+// Copies, and then stores the tail.
 #define WEFT_LIVE_COPY(store_tail)                                                           \
   asm volatile(                                                                              \
-      ".pushsection __rseq_cs, \"aw\"\n\t"                                                   \
-      ".balign 32\n"                                                                         \
-      "3:\n\t"                                                                               \
-      ".long 0, 0\n\t"                                                                       \
-      ".quad 1f, 2f - 1f, 4f\n\t"                                                            \
-      ".popsection\n\t"                                                                      \
-      "leaq 3b(%%rip), %[scratch]\n\t"                                                       \
-      "movq %[scratch], %[descriptor]\n"                                                     \
-      "1:\n\t"                                                                               \
-      "cmpq %[live], %[word]\n\t"                                                            \
-      "jne 5f\n\t"                                                                           \
-      "rep movsb\n\t" store_tail                                                             \
-      "\n"                                                                                   \
-      "2:\n\t"                                                                               \
-      "movl $0, %k[outcome]\n\t"                                                             \
-      "jmp 6f\n"                                                                             \
-      "5:\n\t"                                                                               \
-      "movl $1, %k[outcome]\n\t"                                                             \
-      "jmp 6f\n\t"                                                                           \
-      ".pushsection __rseq_failure, \"ax\"\n\t"                                              \
-      ".byte 0x0f, 0xb9, 0x3d\n\t"                                                           \
-      ".long 0x53053053\n"                                                                   \
-      "4:\n\t"                                                                               \
-      "movl $2, %k[outcome]\n\t"                                                             \
-      "jmp 6f\n\t"                                                                           \
-      ".popsection\n"                                                                        \
-      "6:\n"                                                                                 \
+      WEFT_SEQUENCE("rep movsb\n\t" store_tail)                                              \
       : [outcome] "=&r"(outcome), [scratch] "=&r"(scratch), [descriptor] "=m"(area.rseq_cs), \
         [to] "+D"(to), [from] "+S"(from), [body] "+c"(body)                                  \
       : [live] "r"(live), [word] "m"(word), [tail] "q"(tail)                                 \
@@ -105,6 +108,51 @@ template <class Tail>
   return copy_once(area, word, to, from.data(), body, std::to_integer<unsigned char>(from[body]));
 }
 
+// The last instruction of these is the locked one. The kernel finds it done or not begun, so it is
+// done once, and what it brings is in its register.
+
+[[nodiscard]] LiveAtomic add_once(struct rseq& area, const LiveWord& live_word, std::byte* at,
+                                  std::uint64_t addend) {
+  std::uint64_t outcome = 0;
+  std::uint64_t scratch = 0;
+  const std::uint64_t live = live_word.live;
+  const auto& word = live_word.word;
+  asm volatile(WEFT_SEQUENCE("lock xaddq %[value], (%[at])")
+               : [outcome] "=&r"(outcome), [scratch] "=&r"(scratch),
+                 [descriptor] "=m"(area.rseq_cs), [value] "+&r"(addend)
+               : [live] "r"(live), [word] "m"(word), [at] "r"(at)
+               : "memory", "cc");
+  area.rseq_cs = 0;
+  return {.outcome = static_cast<LiveCopy>(outcome), .original = addend};
+}
+
+[[nodiscard]] LiveAtomic swap_once(struct rseq& area, const LiveWord& live_word, std::byte* at,
+                                   std::uint64_t compare, std::uint64_t swap) {
+  std::uint64_t outcome = 0;
+  std::uint64_t scratch = 0;
+  const std::uint64_t live = live_word.live;
+  const auto& word = live_word.word;
+  asm volatile(WEFT_SEQUENCE("lock cmpxchgq %[swap], (%[at])")
+               : [outcome] "=&r"(outcome), [scratch] "=&r"(scratch),
+                 [descriptor] "=m"(area.rseq_cs), [value] "+&a"(compare)
+               : [live] "r"(live), [word] "m"(word), [at] "r"(at), [swap] "r"(swap)
+               : "memory", "cc");
+  area.rseq_cs = 0;
+  return {.outcome = static_cast<LiveCopy>(outcome), .original = compare};
+}
+
+template <class Attempt>
+[[nodiscard]] LiveAtomic try_until_done(Attempt attempt) {
+  struct rseq* const area = area_of_thread();
+  LiveAtomic result{.outcome = LiveCopy::Interrupted};
+  for (int tries = 0;
+       area != nullptr && tries < kMostInterruptions && result.outcome == LiveCopy::Interrupted;
+       ++tries) {
+    result = attempt(*area);
+  }
+  return result;
+}
+
 [[nodiscard]] LiveCopy copy_part(struct rseq& area, const LiveWord& word, std::byte* to,
                                  ByteSpan from) {
   LiveCopy outcome = LiveCopy::Interrupted;
@@ -130,12 +178,33 @@ LiveCopy copy_while_live(const LiveWord& word, std::byte* to, ByteSpan from) {
   return outcome;
 }
 
+LiveAtomic add_while_live(const LiveWord& word, std::byte* at, std::uint64_t addend) {
+  return try_until_done([&](struct rseq& area) { return add_once(area, word, at, addend); });
+}
+
+LiveAtomic swap_while_live(const LiveWord& word, std::byte* at, std::uint64_t compare,
+                           std::uint64_t swap) {
+  return try_until_done(
+      [&](struct rseq& area) { return swap_once(area, word, at, compare, swap); });
+}
+
+#undef WEFT_SEQUENCE
+
 #else
 
 bool has_live_copy() { return false; }
 
 LiveCopy copy_while_live(const LiveWord& /*word*/, std::byte* /*to*/, ByteSpan /*from*/) {
   return LiveCopy::Interrupted;
+}
+
+LiveAtomic add_while_live(const LiveWord& /*word*/, std::byte* /*at*/, std::uint64_t /*addend*/) {
+  return {.outcome = LiveCopy::Interrupted};
+}
+
+LiveAtomic swap_while_live(const LiveWord& /*word*/, std::byte* /*at*/, std::uint64_t /*compare*/,
+                           std::uint64_t /*swap*/) {
+  return {.outcome = LiveCopy::Interrupted};
 }
 
 #endif

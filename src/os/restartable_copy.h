@@ -1,8 +1,9 @@
 #pragma once
 
-// Copies between pages that two processes map, by a thread that may be stopped in the middle of one
-// (docs/ARCHITECTURE.md, decision 18). They are restartable sequences (rseq(2)): the kernel lets no
-// thread go on inside one that it has interrupted there, but sends it to the beginning.
+// Copies between pages that two processes map, and atomics in them, by a thread that may be stopped
+// in the middle of one (docs/ARCHITECTURE.md, decision 18). They are restartable sequences
+// (rseq(2)): the kernel lets no thread go on inside one that it has interrupted there, but sends it
+// to the beginning.
 
 #include <atomic>
 #include <cstddef>
@@ -36,5 +37,18 @@ inline constexpr std::size_t kLiveCopyBytes = 4'096;
 /// eight bytes, where they are aligned, else the last byte, are written by one store, once, and
 /// after all others.
 [[nodiscard]] LiveCopy copy_while_live(const LiveWord& word, std::byte* to, ByteSpan from);
+
+/// `original` is what `at` held before, if the outcome is Done; else nothing was changed.
+struct LiveAtomic {
+  LiveCopy outcome{};
+  std::uint64_t original{};
+};
+
+/// Adds to the eight bytes at `at`, which are aligned, as one atomic step, once, for as long as the
+/// word says so: between the look at it and that step nothing may interrupt.
+[[nodiscard]] LiveAtomic add_while_live(const LiveWord& word, std::byte* at, std::uint64_t addend);
+/// The same, but stores `swap` if they hold `compare`.
+[[nodiscard]] LiveAtomic swap_while_live(const LiveWord& word, std::byte* at, std::uint64_t compare,
+                                         std::uint64_t swap);
 
 }  // namespace weft::os

@@ -13,6 +13,8 @@
 #include <bit>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <span>
@@ -157,6 +159,125 @@ TEST_F(CopiesUnderSignals, AreWholeWhateverInterruptsThem) {
   }
   const itimerval never{};
   setitimer(ITIMER_REAL, &never, nullptr);
+}
+
+/// Atomics on the first word of the memory.
+class AtomicsWhileLive : public CopiesUnderSignals {
+ protected:
+  [[nodiscard]] std::byte* at() { return shared_->memory.data(); }
+  [[nodiscard]] std::uint64_t value() const {
+    std::uint64_t value = 0;
+    std::memcpy(&value, shared_->memory.data(), sizeof value);
+    return value;
+  }
+  /// Adds one each time, until it is refused; how often it did.
+  [[nodiscard]] std::uint64_t add_on_and_on() {
+    std::uint64_t done = 0;
+    LiveCopy outcome = LiveCopy::Done;
+    while (outcome != LiveCopy::Ended) {
+      outcome = add_while_live(live(), at(), 1).outcome;
+      done += outcome == LiveCopy::Done ? 1 : 0;
+      shared_->copies.fetch_add(1, std::memory_order_relaxed);
+    }
+    return done;
+  }
+};
+
+TEST_F(AtomicsWhileLive, BringWhatWasThere) {
+  EXPECT_EQ(add_while_live(live(), at(), 5).original, 0U);
+  EXPECT_EQ(add_while_live(live(), at(), ~std::uint64_t{0}).original, 5U);
+  EXPECT_EQ(value(), 4U);
+  EXPECT_EQ(swap_while_live(live(), at(), 4, 99).original, 4U);
+  EXPECT_EQ(value(), 99U);
+  EXPECT_EQ(swap_while_live(live(), at(), 4, 100).original, 99U);
+  EXPECT_EQ(value(), 99U) << "it was not what it had to be";
+  EXPECT_EQ(add_while_live(live(), at(), kLive).original, 99U);
+  EXPECT_EQ(shared_->memory[sizeof(std::uint64_t)], std::byte{});
+}
+
+TEST_F(AtomicsWhileLive, DoNothingOnceTheWordHasChanged) {
+  end_and_reuse();
+  EXPECT_EQ(add_while_live(live(), at(), 1).outcome, LiveCopy::Ended);
+  EXPECT_EQ(swap_while_live(live(), at(), value(), 1).outcome, LiveCopy::Ended);
+  EXPECT_TRUE(is_left_alone());
+}
+
+TEST_F(AtomicsWhileLive, AreDoneOnceWhateverInterruptsThem) {
+  std::atomic<int> signals{};
+  std::function<void()> count = [&] { ++signals; };
+  on_signal = &count;
+  const itimerval timer{
+      .it_interval = {.tv_sec = 0, .tv_usec = 100},
+        .it_value = {.tv_sec = 0, .tv_usec = 100}
+  };
+  setitimer(ITIMER_REAL, &timer, nullptr);
+  std::uint64_t added = 0;
+  std::uint64_t swapped = 0;
+  while (signals < 500) {
+    const LiveAtomic add = add_while_live(live(), at(), 1);
+    ASSERT_EQ(add.outcome, LiveCopy::Done);
+    ASSERT_EQ(add.original, added + swapped);
+    ++added;
+    const LiveAtomic swap = swap_while_live(live(), at(), add.original + 1, add.original + 2);
+    ASSERT_EQ(swap.outcome, LiveCopy::Done);
+    ASSERT_EQ(swap.original, add.original + 1) << "and it was stored";
+    ++swapped;
+  }
+  const itimerval never{};
+  setitimer(ITIMER_REAL, &never, nullptr);
+  EXPECT_EQ(value(), added + swapped);
+}
+
+TEST_F(AtomicsWhileLive, LookAgainAfterEachSignal) {
+  std::function<void()> end = [this] { end_and_reuse(); };
+  on_signal = &end;
+  for (int round = 0; round < 300; ++round) {
+    shared_->word.store(kLive);
+    interrupt_in(50 + round);
+    static_cast<void>(add_on_and_on());
+    ASSERT_TRUE(is_left_alone()) << "round " << round;
+  }
+}
+
+TEST_F(AtomicsWhileLive, AreOneAfterTheOtherAmongThreads) {
+  constexpr int kThreads = 4;
+  constexpr int kEach = 50'000;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kEach;) {
+        i += add_while_live(live(), at(), 1).outcome == LiveCopy::Done ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(value(), std::uint64_t{kThreads} * kEach);
+}
+
+TEST_F(AtomicsWhileLive, OfAStoppedProcessAreNotDoneLater) {
+  for (int round = 0; round < 10; ++round) {
+    shared_->word.store(kLive);
+    const std::uint64_t before = shared_->copies.load();
+    const pid_t child = fork();
+    if (child == 0) {
+      static_cast<void>(add_on_and_on());
+      _exit(0);
+    }
+    while (shared_->copies.load() < before + 10) {
+      std::this_thread::yield();
+    }
+    kill(child, SIGSTOP);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
+    ASSERT_TRUE(WIFSTOPPED(status));
+    end_and_reuse();
+    kill(child, SIGCONT);
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    ASSERT_TRUE(is_left_alone()) << "round " << round;
+  }
 }
 
 /// The copy waits in the kernel for a page, half done, while its owner ends it.
