@@ -27,6 +27,7 @@ constexpr std::uint32_t kThread = 7;
 struct Plan {
   bool peer_may_be_stopped{};  // the owner finds it so whenever it is not inside the call
   bool through_pages{};        // by sequences (kThroughPages) instead of the call and its guard
+  bool is_atomic{};            // and an atomic instead of a copy
   // Planted when not as here.
   bool owner_closes_guard{true};
   bool owner_waits{true};
@@ -37,6 +38,7 @@ struct Plan {
   bool interrupted_peer_looks_again{true};
   bool look_is_in_sequence{true};
   bool owner_counts_interruptions_late{true};
+  bool atomic_ends_sequence{true};
 };
 
 /// Memory of both, and what the kernel knows. The memory of one epoch is another than that of the
@@ -51,6 +53,8 @@ struct World {
   bool is_inside_call{};
   unsigned interruptions{};  // of the peer's thread
   unsigned fenced_interruptions{};
+  unsigned atomics{};           // performed
+  unsigned reported_atomics{};  // of which the peer knows: it sends the others as packets
 
   /// process_vm_writev(2): the guard is touched first, and then the copy goes on even if it is
   /// closed; nobody stops in between.
@@ -83,8 +87,27 @@ struct World {
       if (!plan.look_is_in_sequence) {
         before = interruptions;
       }
-      is_done = write_unless_interrupted(epoch, plan, before);
+      is_done = plan.is_atomic ? add_unless_interrupted(epoch, plan, before)
+                               : write_unless_interrupted(epoch, plan, before);
     }
+  }
+  /// os::add_while_live().
+  [[nodiscard]] bool add_unless_interrupted(std::uint64_t epoch, const Plan& plan,
+                                            unsigned before) {
+    ExploredAtomics::fence();  // a step, at which others may run
+    if (plan.interrupted_peer_looks_again && interruptions != before) {
+      return false;
+    }
+    Explorer::running()->check(!is_given_back.at(epoch), "memory is written while it is granted");
+    ++atomics;
+    if (!plan.atomic_ends_sequence) {
+      ExploredAtomics::fence();
+      if (interruptions != before) {
+        return false;
+      }
+    }
+    ++reported_atomics;
+    return true;
   }
   [[nodiscard]] bool write_unless_interrupted(std::uint64_t epoch, const Plan& plan,
                                               unsigned before) {
@@ -183,6 +206,8 @@ Explorer::Scenario scenario(const Plan& plan) {
     explorer.add_fiber("peer", [&plan, world] {
       place<PeerAtomics>(*world, plan);
       place<PeerAtomics>(*world, plan);
+      Explorer::running()->check(world->atomics == world->reported_atomics,
+                                 "an atomic is performed once");
     });
     explorer.add_fiber("owner", [&plan, world] { withdraw<OwnerAtomics>(*world, plan); });
   };
@@ -199,10 +224,10 @@ void expect_sound(const Plan& plan) {
   }
 }
 
-void expect_found(const Explorer::Scenario& planted) {
+void expect_found(const Explorer::Scenario& planted,
+                  std::string_view failure = "not so: memory is written while it is granted") {
   const auto report = Explorer::every(planted, {.deviations = 4, .runs = kRunsMax});
-  constexpr std::string_view kFailure = "not so: memory is written while it is granted";
-  EXPECT_EQ(report.failure.substr(0, kFailure.size()), kFailure) << report.failure;
+  EXPECT_EQ(report.failure.substr(0, failure.size()), failure) << report.failure;
 }
 
 TEST(PlacementInterleaving, NothingIsWrittenAfterAWithdrawal) { expect_sound({}); }
@@ -286,6 +311,38 @@ TEST(PlacementInterleaving, FindsAnOwnerThatCountsInterruptionsBeforeItEndsTheEp
 TEST(PlacementInterleaving, FindsASequenceWithoutAClaim) {
   expect_found(
       scenario({.through_pages = true, .owner_closes_guard = false, .claim_outlasts_copy = false}));
+}
+
+// Atomics, which are the last step of a sequence.
+
+constexpr Plan kAtomics{.peer_may_be_stopped = true,
+                        .through_pages = true,
+                        .is_atomic = true,
+                        .owner_closes_guard = false};
+
+TEST(PlacementInterleaving, AtomicsArePerformedOnceAndNotAfterAWithdrawal) {
+  Plan plan = kAtomics;
+  expect_sound(plan);
+  plan.peer_may_be_stopped = false;
+  expect_sound(plan);
+}
+
+TEST(PlacementInterleaving, FindsAnAtomicThatIsNotTheLastStep) {
+  Plan plan = kAtomics;
+  plan.atomic_ends_sequence = false;
+  expect_found(scenario(plan), "not so: an atomic is performed once");
+}
+
+TEST(PlacementInterleaving, FindsAnAtomicAfterALookBeforeItsSequence) {
+  Plan plan = kAtomics;
+  plan.look_is_in_sequence = false;
+  expect_found(scenario(plan));
+}
+
+TEST(PlacementInterleaving, FindsAnAtomicThatGoesOnWhereItWasInterrupted) {
+  Plan plan = kAtomics;
+  plan.interrupted_peer_looks_again = false;
+  expect_found(scenario(plan));
 }
 
 }  // namespace
