@@ -48,6 +48,12 @@ TEST(QpReport, SaysWhichWayAnRcQpsMessagesWent) {
   EXPECT_EQ(qps[0]["way"], "packets");
   EXPECT_EQ(qps[0]["why"], "a capture, a rule of faults, a rate or a delay is on the path");
   EXPECT_EQ(report(held(verbs::QpType::Rc, host::PlacementWay::Placed))[0]["way"], "placed");
+  const json in_pages = report(held(verbs::QpType::Rc, host::PlacementWay::SharedPages));
+  EXPECT_EQ(in_pages[0]["way"], "placed");
+  EXPECT_EQ(in_pages[0]["why"], "shared pages: the initiator copies into pages that both map");
+  const json atomics = report(held(verbs::QpType::Rc, host::kLastPlacementWay));
+  EXPECT_EQ(atomics[0]["way"], "packets");
+  EXPECT_EQ(atomics[0]["why"], "atomics are packets where no pages of the memory can be shared");
 }
 
 TEST(QpReport, SaysNothingOfTheWayOfDatagrams) {

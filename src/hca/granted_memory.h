@@ -28,9 +28,7 @@ class GrantedMemory {
     const auto found = std::ranges::find_if(grants_, [&](const Grant& grant) {
       const PlaceableMemory& memory = grant.memory;
       return grant.qpn == qpn && memory.rkey == target.rkey &&
-             (target.is_read ? memory.is_readable : memory.is_writable) &&
-             target.address >= memory.iova && target.length <= memory.length &&
-             target.address - memory.iova <= memory.length - target.length;
+             target.is_within(memory.rights, memory.iova, memory.length);
     });
     return found == grants_.end()
                ? MutableByteSpan{}
@@ -38,19 +36,29 @@ class GrantedMemory {
                                  target.length};
   }
 
-  /// Moves the bytes of `part` to or from `memory`, which find() returned.
+  /// Moves the bytes of `part` to or from `memory`, which find() returned, or performs its
+  /// atomic there.
   static void move(const Placement& part, MutableByteSpan memory) {
+    if (part.atomic) {
+      std::uint64_t original = perform(*part.atomic, memory.data());
+      scatter(part.to, MutableByteSpan{std::as_writable_bytes(std::span{&original, 1})});
+      return;
+    }
     for (const ByteSpan piece : part.from) {
       copy_bytes(memory.first(piece.size()), piece);
       memory = memory.subspan(piece.size());
     }
-    for (const MutableByteSpan piece : part.to) {
-      copy_bytes(piece, memory.first(piece.size()));
-      memory = memory.subspan(piece.size());
-    }
+    scatter(part.to, memory);
   }
 
  private:
+  static void scatter(std::span<const MutableByteSpan> pieces, ByteSpan from) {
+    for (const MutableByteSpan piece : pieces) {
+      copy_bytes(piece, from.first(piece.size()));
+      from = from.subspan(piece.size());
+    }
+  }
+
   struct Grant {
     Qpn qpn;
     PlaceableMemory memory;

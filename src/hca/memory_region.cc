@@ -22,6 +22,9 @@ constinit std::array<std::byte, 65'536> zeros{};
 constexpr AccessFlags kWrites =
     AccessFlags{Access::LocalWrite} | Access::RemoteWrite | Access::RemoteAtomic;
 
+constexpr AccessFlags kRemote =
+    AccessFlags{Access::RemoteRead} | Access::RemoteWrite | Access::RemoteAtomic;
+
 Result<void> check_region(std::uint64_t iova, std::size_t length, AccessFlags access) {
   if ((access.has(Access::RemoteWrite) || access.has(Access::RemoteAtomic)) &&
       !access.has(Access::LocalWrite)) {
@@ -202,8 +205,7 @@ std::optional<PlaceableMemory> MemoryTable::find_placeable(const ProtectionDomai
                          .iova = region->iova,
                          .length = region->length,
                          .memory = region->memory,
-                         .is_readable = region->access.has(Access::RemoteRead),
-                         .is_writable = region->access.has(Access::RemoteWrite),
+                         .rights = region->access & kRemote,
                          .region = region};
 }
 

@@ -35,13 +35,27 @@ constexpr MessageOpcodes kReadResponse{.first = Opcode::RcRdmaReadResponseFirst,
   return train;
 }
 
+/// A request and an acknowledgement with the original value.
+[[nodiscard]] PlacedTraffic traffic_of_atomic(PacketHeader single, const AtomicOperation& atomic) {
+  single.opcode = single.last_opcode = atomic.compares ? Opcode::RcCompareSwap : Opcode::RcFetchAdd;
+  const std::uint64_t request_words = packet_length_words(single, 0);
+  single.opcode = single.last_opcode = Opcode::RcAtomicAcknowledge;
+  return {.request_packets = 1,
+          .request_words = request_words,
+          .answer_packets = 1,
+          .answer_words = packet_length_words(single, 0)};
+}
+
 }  // namespace
 
 PlacedTraffic traffic_of(const Placement& placement) {
   PacketHeader single = placement.target.request;
   single.packet_count = 1;
+  if (placement.atomic) {
+    return traffic_of_atomic(single, *placement.atomic);
+  }
   const std::uint32_t bytes = placement.target.length;
-  if (placement.target.is_read) {
+  if (placement.target.right == verbs::Access::RemoteRead) {
     const PacketHeader responses = train_of(placement, kReadResponse);
     single.opcode = single.last_opcode = Opcode::RcRdmaReadRequest;
     return {.request_packets = placement.is_first ? 1U : 0U,

@@ -2,18 +2,21 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/bytes.h"
 #include "base/keys.h"
+#include "hca/atomic_operation.h"
 #include "hca/packet.h"
+#include "verbs/access_flags.h"
 #include "verbs/mtu.h"
 
 /// Direct placement (docs/ARCHITECTURE.md, decision 18): where both processes and the path allow
-/// it, the initiator of an RDMA WRITE or READ moves the bytes by its own hand, and no packet is
-/// sent. What it may reach it has reached before by packets, which the responder checked; the
-/// driver keeps that as a *grant*, and the owner of the memory withdraws it before the answer to
-/// that check could change.
+/// it, the initiator of an RDMA WRITE or READ moves the bytes by its own hand, or performs
+/// an atomic, and no packet is sent. What it may reach it has reached before by packets, which the
+/// responder checked; the driver keeps that as a *grant*, and the owner of the memory withdraws it
+/// before the answer to that check could change.
 namespace weft::hca {
 
 enum class PlacementPolicy : std::uint8_t {
@@ -41,26 +44,34 @@ struct PlaceableMemory {
   RKey rkey;
   std::uint64_t iova{};
   std::uint64_t length{};
-  std::byte* memory{};  ///< where `iova` is mapped in this process
-  bool is_readable{};   ///< by the peer: flags of region and QP together
-  bool is_writable{};
-  const void* region{};  ///< tells it from others until HcaEvents::forget_placeable()
+  std::byte* memory{};        ///< where `iova` is mapped in this process
+  verbs::AccessFlags rights;  ///< of the peer: what the flags of region and QP both have
+  const void* region{};       ///< tells it from others until HcaEvents::forget_placeable()
 };
 
 /// What an initiator would reach.
 struct PlacementTarget {
   const PacketHeader& request;  ///< the request packet, for its addresses; only they are set
-  bool is_read{};
+  verbs::Access right{verbs::Access::RemoteWrite};  ///< that it needs: for READ, WRITE or atomic
   RKey rkey;
   std::uint64_t address{};
   std::uint32_t length{};  ///< at most kMostPlacedBytes, but for may_place()
+
+  /// Whether a grant of this is enough.
+  [[nodiscard]] bool is_within(verbs::AccessFlags rights, std::uint64_t iova,
+                               std::uint64_t granted) const {
+    return rights.has(right) && address >= iova && length <= granted &&
+           address - iova <= granted - length;
+  }
 };
 
-/// A part of a message to be moved: bytes [offset, offset + target.length) of it.
+/// A part of a message to be moved: bytes [offset, offset + target.length) of it; or an atomic,
+/// which is performed in shared pages or not at all, since no system call does that.
 struct Placement {
   PlacementTarget target;
   std::span<const ByteSpan> from;       ///< WRITE
-  std::span<const MutableByteSpan> to;  ///< READ
+  std::span<const MutableByteSpan> to;  ///< READ; of an atomic, where the original value goes
+  std::optional<AtomicOperation> atomic;
   bool is_first{};
   bool is_last{};
   verbs::Mtu path_mtu{};

@@ -34,6 +34,9 @@ enum class PlantedBug : std::uint8_t {
   PlacementNotWithdrawn,
   RefusedPlacementCompletes,
   PlacementTakesPsns,
+  PlacedAtomicWithoutRight,
+  PlacedAtomicUnaligned,
+  PlacedAtomicSentAsWell,
   // of UC
   UcPsnNotChecked,
   UcLostMiddleCompletes,
@@ -50,6 +53,7 @@ enum class PlantedBug : std::uint8_t {
 };
 
 inline constexpr PlantedBug kFirstPlacementBug = PlantedBug::PlacementOvertakesPackets;
+inline constexpr PlantedBug kFirstPlacedAtomicBug = PlantedBug::PlacedAtomicWithoutRight;
 inline constexpr PlantedBug kFirstUcBug = PlantedBug::UcPsnNotChecked;
 inline constexpr PlantedBug kFirstUdBug = PlantedBug::UdQKeyNotChecked;
 inline constexpr PlantedBug kLastBug = PlantedBug::UdPsnRepeated;

@@ -196,8 +196,10 @@ void QpCore::grant_placement(RKey rkey) {
   if (!found) {
     return;
   }
-  found->is_readable = found->is_readable && attributes.access.has(Access::RemoteRead);
-  found->is_writable = found->is_writable && attributes.access.has(Access::RemoteWrite);
+  const AccessFlags rights_of_qp = planted(PlantedBug::PlacedAtomicWithoutRight)
+                                       ? attributes.access | Access::RemoteAtomic
+                                       : attributes.access;
+  found->rights = found->rights & rights_of_qp;
   has_granted_ = true;
   events.grant_placement(*owner, *epoch, *found);
 }

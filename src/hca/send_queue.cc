@@ -43,6 +43,13 @@ FlushScope SendWqe::flush() const {
           .selectivity = static_cast<wire::FlushSelectivity>(swap & 0xFF)};
 }
 
+AtomicOperation SendWqe::atomic() const {
+  const bool compares = opcode == WrOpcode::CompareSwap;
+  return {.compares = compares,
+          .swap_or_add = compares ? swap : compare_add,
+          .compare = compares ? compare_add : 0};
+}
+
 SendWqe& SendQueue::push(const SendWr& wr) {
   WEFT_DEBUG_ASSERT(!is_full(), "a full queue was refused");
   const std::size_t place = slot(tail_);

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/serial.h"
 #include "hca/address_handle.h"
+#include "hca/atomic_operation.h"
 #include "hca/types.h"
 
 namespace weft::hca {
@@ -35,6 +36,8 @@ struct SendWqe {
   /// For Flush, likewise.
   void set_flush(const FlushScope& scope);
   [[nodiscard]] FlushScope flush() const;
+  /// For CompareSwap and FetchAdd.
+  [[nodiscard]] AtomicOperation atomic() const;
 
   // State of the engine.
   Psn first_psn;

@@ -12,8 +12,9 @@ namespace weft::sim {
 /// Result of running a scenario.
 struct Outcome {
   bool ok{true};
-  std::string failure;     ///< first violation found by a checker; empty if ok
-  std::uint64_t placed{};  // parts of messages that were placed directly
+  std::string failure;             ///< first violation found by a checker; empty if ok
+  std::uint64_t placed{};          // parts of messages that were placed directly
+  std::uint64_t placed_atomics{};  // among them
   std::uint64_t packets{};
   std::uint64_t completions{};
   std::uint64_t delivered{};  ///< UC and UD messages that arrived

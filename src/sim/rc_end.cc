@@ -5,7 +5,9 @@
 #include <bit>
 #include <cstring>
 
+#include "hca/atomic_operation.h"
 #include "sim/outcome.h"
+#include "sim/rc_kinds.h"
 #include "verbs/mtu.h"
 
 namespace weft::sim {
@@ -13,35 +15,12 @@ namespace {
 
 using hca::QpAttribute;
 using hca::QpAttributeMask;
-using hca::WcStatus;
 using hca::WrOpcode;
-
-enum Stream : std::uint64_t {
-  kSendStream = 1,
-  kWriteStream = 2,
-  kSourceStream = 3,
-  kGuardStream = 4
-};
-
-constexpr std::byte kLeft{0xA5};  // all of the memory that a region had before
 
 constexpr std::uint32_t kQueueDepth =
     6;  // fewer than slots, so that a slot is free when it is used again
 
 constexpr std::uint32_t kInlineBytes = 64;
-
-bool is_send(WrOpcode opcode) {
-  return opcode == WrOpcode::Send || opcode == WrOpcode::SendWithImmediate;
-}
-bool is_write(WrOpcode opcode) {
-  return opcode == WrOpcode::RdmaWrite || opcode == WrOpcode::RdmaWriteWithImmediate;
-}
-bool is_atomic(WrOpcode opcode) {
-  return opcode == WrOpcode::FetchAdd || opcode == WrOpcode::CompareSwap;
-}
-bool takes_receive(WrOpcode opcode) {
-  return is_send(opcode) || opcode == WrOpcode::RdmaWriteWithImmediate;
-}
 
 }  // namespace
 
@@ -138,8 +117,10 @@ void RcEnd::bring_up(hca::Qp& qp, const hca::Qp& to) {
   attributes.state = hca::QpState::Init;
   attributes.port = PortNumber{1};
   attributes.access = hca::AccessFlags{hca::Access::RemoteWrite} | hca::Access::RemoteRead |
-                      hca::Access::RemoteAtomic | hca::Access::FlushGlobal |
-                      hca::Access::FlushPersistent;
+                      hca::Access::FlushGlobal | hca::Access::FlushPersistent;
+  if (takes_atomics_) {
+    attributes.access |= hca::Access::RemoteAtomic;
+  }
   const auto step = [&](QpAttributeMask mask) {
     if (const auto modified = qp.modify(attributes, mask | QpAttribute::State); !modified) {
       report_failure(modified.error().reason);
@@ -230,13 +211,6 @@ void RcEnd::move_memory() {
   std::ranges::fill(left_memory_, kLeft);
 }
 
-void RcEnd::check_left_memory() {
-  if (has_left_memory_ &&
-      std::ranges::any_of(left_memory_, [](std::byte each) { return each != kLeft; })) {
-    report_failure("memory was written after its region had other memory");
-  }
-}
-
 void RcEnd::post_receive() {
   const std::size_t at = slot_at(MemoryPlan::kReceiveAt, receives_posted_ % MemoryPlan::kSlots);
   const std::uint32_t first = static_cast<std::uint32_t>(random_.below(MemoryPlan::kSlot));
@@ -265,6 +239,9 @@ RcEnd::Operation RcEnd::choose_operation() {
   Operation operation;
   operation.number = next_number_++;
   operation.opcode = kKinds[random_.below(kKinds.size())];
+  if (is_atomic(operation.opcode) && !peer_->takes_atomics_) {
+    operation.opcode = WrOpcode::RdmaRead;
+  }
   operation.slot = operation.number % MemoryPlan::kSlots;
   operation.length = static_cast<std::uint32_t>(
       random_.below(random_.chance(1, 8) ? kInlineBytes : max_message_bytes_ + 1));
@@ -273,8 +250,7 @@ RcEnd::Operation RcEnd::choose_operation() {
   operation.signaled = random_.chance(3, 4) || left_ == 0 || operation.number % 3 == 0;
   operation.must_fail = left_ == 0 && random_.chance(1, 3);
   if (operation.must_fail) {
-    operation.opcode = WrOpcode::RdmaWrite;
-    operation.length = 100;
+    choose_failure(operation);
   } else if (is_atomic(operation.opcode)) {
     operation.length = 8;
     operation.sequence = word_;
@@ -288,6 +264,13 @@ RcEnd::Operation RcEnd::choose_operation() {
         {.opcode = operation.opcode, .number = operation.number, .length = operation.length});
   }
   return operation;
+}
+
+/// A WRITE beyond the region, or an atomic.
+void RcEnd::choose_failure(Operation& operation) const {
+  const bool adds = tries_bad_atomics_ && (!peer_->takes_atomics_ || operation.number % 2 == 0);
+  operation.opcode = adds ? WrOpcode::FetchAdd : WrOpcode::RdmaWrite;
+  operation.length = adds ? hca::kAtomicBytes : 100;
 }
 
 /// Of a WRITE so young that no other has its slot before the FLUSH is done; without one there is
@@ -316,22 +299,17 @@ std::size_t RcEnd::local_at(const Operation& operation) const {
   }
 }
 
-/// In the peer's memory, of a WRITE or READ.
+/// In the peer's memory, of a WRITE, READ or atomic.
 std::size_t RcEnd::remote_at(const Operation& operation) const {
+  if (is_atomic(operation.opcode)) {
+    const bool is_odd = operation.must_fail && peer_->takes_atomics_;
+    return MemoryPlan::kWordAt + (is_odd ? hca::kAtomicBytes / 2 : 0);
+  }
+  if (operation.must_fail) {
+    return MemoryPlan::kRegisteredEnd - 50;
+  }
   return operation.opcode == WrOpcode::RdmaRead ? MemoryPlan::kSourceAt + operation.read_offset
                                                 : slot_at(MemoryPlan::kWriteAt, operation.slot);
-}
-
-void RcEnd::check_order(const hca::PlacementTarget& target) {
-  const std::size_t remote = target.address - peer_->region_->iova;
-  for (const Operation& operation : in_flight_) {
-    const bool is_same_kind = target.is_read ? operation.opcode == WrOpcode::RdmaRead
-                                             : operation.opcode == WrOpcode::RdmaWrite;
-    if (is_same_kind && remote_at(operation) == remote) {
-      return;
-    }
-    check_success(operation);
-  }
 }
 
 /// Selects the peer's address and the operands.
@@ -340,13 +318,11 @@ void RcEnd::aim(Operation& operation, hca::SendWr& wr) {
   wr.immediate = static_cast<std::uint32_t>(operation.sequence);
   std::size_t remote = remote_at(operation);
   if (operation.must_fail) {
-    remote = MemoryPlan::kRegisteredEnd - 50;
+    wr.compare_add = 1;
   } else if (operation.opcode == WrOpcode::FetchAdd) {
-    remote = MemoryPlan::kWordAt;
     wr.compare_add = 1 + random_.below(1000);
     word_ += wr.compare_add;
   } else if (operation.opcode == WrOpcode::CompareSwap) {
-    remote = MemoryPlan::kWordAt;
     const bool matches = random_.chance(3, 4);
     wr.compare_add = matches ? word_ : word_ + 1;
     wr.swap = random_();
@@ -426,161 +402,7 @@ void RcEnd::poll() {
   }
 }
 
-void RcEnd::check_completion(const hca::Wc& wc) {
-  ++completions_;
-  digest_ = (digest_ ^ wc.wr_id ^ static_cast<std::uint64_t>(wc.status) << 32) * 0x100'0000'01B3;
-  // Skips unsignaled WQEs that succeeded.
-  while (!in_flight_.empty() && in_flight_.front().number != wc.wr_id &&
-         !in_flight_.front().signaled && !failed_) {
-    check_success(in_flight_.front());
-    in_flight_.pop_front();
-  }
-  if (in_flight_.empty() || in_flight_.front().number != wc.wr_id) {
-    report_failure(fmt::format("completion of WQE {} out of order, twice, or of none", wc.wr_id));
-    return;
-  }
-  const Operation operation = in_flight_.front();
-  in_flight_.pop_front();
-  if (wc.status == WcStatus::Success) {
-    if (!operation.signaled) {
-      report_failure("an unsignaled WQE completed with success");
-    }
-    if (operation.must_fail) {
-      report_failure("a WRITE beyond the region succeeded");
-    }
-    check_success(operation);
-    return;
-  }
-  const bool may_fail = expects_failure_ || peer_may_be_silent_ || peer_->expects_failure_;
-  // The NAK may be lost, and a responder in the error state does not answer: the retries run out.
-  const bool is_refusal =
-      wc.status == WcStatus::RemoteAccessError || wc.status == WcStatus::RetryExceeded;
-  if (!failed_ && operation.must_fail && !is_refusal && !peer_may_be_silent_ &&
-      !peer_->expects_failure_) {
-    report_failure(fmt::format("a WRITE beyond the region ended in status {}",
-                               static_cast<unsigned>(wc.status)));
-  }
-  if (failed_ && wc.status != WcStatus::WorkRequestFlushed) {
-    report_failure("a second WQE ended in an error other than flush");
-  }
-  if (!may_fail) {
-    report_failure(fmt::format("WQE {} ended in status {} without cause", wc.wr_id,
-                               static_cast<unsigned>(wc.status)));
-  }
-  fail_qp();
-}
-
-/// A completion implies that the operation has taken effect at the peer.
-void RcEnd::check_success(const Operation& operation) {
-  if (takes_receive(operation.opcode)) {
-    const std::uint64_t arrived = peer_->messages_received_ + peer_->recv_cq_unpolled();
-    if (arrived <= operation.sequence) {
-      report_failure("a message completed before it arrived");
-    }
-  }
-  if (is_write(operation.opcode) && !holds(*peer_, slot_at(MemoryPlan::kWriteAt, operation.slot),
-                                           operation.length, kWriteStream, operation.number)) {
-    report_failure("a WRITE completed, and its data is not in place");
-  }
-  if (operation.opcode == WrOpcode::Flush && operation.persists && !is_kept(operation)) {
-    report_failure("a FLUSH completed, and the WRITE before it would not outlive the power");
-  }
-  if (operation.opcode == WrOpcode::RdmaRead) {
-    for (std::size_t i = 0; i < operation.length; ++i) {
-      if (memory_[local_at(operation) + i] !=
-          peer_->pattern(kSourceStream, 0, operation.read_offset + i)) {
-        report_failure("a READ brought wrong data");
-        break;
-      }
-    }
-  }
-  if (is_atomic(operation.opcode) && word_of(*this, local_at(operation)) != operation.sequence) {
-    report_failure("an atomic returned another original than it must");
-  }
-}
-
-bool RcEnd::is_kept(const Operation& flush) const {
-  const std::uint64_t number = flush.flushed.number;
-  const std::size_t at = slot_at(MemoryPlan::kWriteAt, number % MemoryPlan::kSlots);
-  for (std::size_t i = 0; i < flush.flushed.length; ++i) {
-    if (peer_->durable_.kept(&peer_->memory_[at + i]) != pattern(kWriteStream, number, i)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-void RcEnd::check_receive(const hca::Wc& wc) {
-  ++completions_;
-  digest_ =
-      (digest_ ^ wc.wr_id << 8 ^ static_cast<std::uint64_t>(wc.status) << 40) * 0x100'0000'01B3;
-  if (wc.wr_id != receives_done_) {
-    report_failure(fmt::format("receive WQE {} completed, {} was next", wc.wr_id, receives_done_));
-    return;
-  }
-  ++receives_done_;
-  if (wc.status != WcStatus::Success) {
-    if (!expects_failure_ && !peer_may_be_silent_ && !peer_->expects_failure_) {
-      report_failure(fmt::format("a receive ended in status {} without cause",
-                                 static_cast<unsigned>(wc.status)));
-    }
-    fail_qp();
-    return;
-  }
-  if (peer_->under_way_.empty()) {
-    report_failure("a message arrived that nobody sent, or one that arrived before");
-    return;
-  }
-  const Message message = peer_->under_way_.front();
-  peer_->under_way_.pop_front();
-  const bool is_write = message.opcode == WrOpcode::RdmaWriteWithImmediate;
-  const std::size_t at = is_write
-                             ? slot_at(MemoryPlan::kWriteAt, message.number % MemoryPlan::kSlots)
-                             : slot_at(MemoryPlan::kReceiveAt, wc.wr_id % MemoryPlan::kSlots);
-  if (wc.byte_length != message.length) {
-    report_failure(
-        fmt::format("a message of {} bytes arrived with {}", message.length, wc.byte_length));
-  } else if (!peer_->holds(*this, at, message.length, is_write ? kWriteStream : kSendStream,
-                           message.number)) {
-    report_failure("a message arrived with other bytes than were sent, or out of order");
-  }
-  if (wc.flags.has(hca::Completion::WithImmediate) != (message.opcode != WrOpcode::Send)) {
-    report_failure("a message arrived with an immediate and was sent without, or the reverse");
-  } else if (message.opcode != WrOpcode::Send &&
-             wc.immediate != static_cast<std::uint32_t>(messages_received_)) {
-    report_failure("a message arrived with another's immediate");
-  }
-  ++messages_received_;
-}
-
 std::uint64_t RcEnd::recv_cq_unpolled() const { return recv_cq_->size(); }
-
-void RcEnd::check_at_end(bool peer_alive) {
-  if (!is_finished()) {
-    report_failure(fmt::format("stuck: {} WQEs never completed, {} operations were never posted",
-                               in_flight_.size(), left_));
-  }
-  const auto guard_is_whole = [&](std::size_t from, std::size_t to) {
-    for (std::size_t i = from; i < to; ++i) {
-      if (memory_[i] != pattern(kGuardStream, 0, i)) {
-        report_failure(fmt::format("byte {} outside every message was written", i));
-        return;
-      }
-    }
-  };
-  check_left_memory();
-  guard_is_whole(0, MemoryPlan::kGuard);
-  for (const std::size_t base :
-       {MemoryPlan::kReceiveAt, MemoryPlan::kWriteAt, MemoryPlan::kReadAt}) {
-    for (std::size_t slot = 0; slot < MemoryPlan::kSlots; ++slot) {
-      guard_is_whole(slot_at(base, slot) + MemoryPlan::kSlot, slot_at(base, slot + 1));
-    }
-  }
-  guard_is_whole(MemoryPlan::kRegisteredEnd, MemoryPlan::kSize);
-  if (peer_alive && !failed_ && !peer_->failed_ && word_of(*peer_, MemoryPlan::kWordAt) != word_) {
-    report_failure("the word at the peer is not what the atomics made of it");
-  }
-}
 
 void RcEnd::report_failure(const std::string& what) {
   verdict_.fail(fmt::format("LID {} QP {:#x}: {}", own_.value(), qp_->number().value(), what));

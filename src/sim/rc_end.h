@@ -73,6 +73,11 @@ class RcEnd {
   /// Now and then its region is registered anew with other memory, and nobody may write to the old.
   void let_memory_move() { moves_memory_ = true; }
 
+  /// What must fail in the end may be an atomic: at an odd address, or of a peer that refuses them.
+  void try_bad_atomics() { tries_bad_atomics_ = true; }
+  /// Its QP lacks the right to atomics. Call before connect().
+  void refuse_atomics() { takes_atomics_ = false; }
+
   /// One of its operations is about to be placed: all before it must have taken effect.
   void check_order(const hca::PlacementTarget& target);
 
@@ -106,6 +111,7 @@ class RcEnd {
   [[nodiscard]] std::uint64_t recv_cq_unpolled() const;
   void post_operation();
   [[nodiscard]] Operation choose_operation();
+  void choose_failure(Operation& operation) const;
   void aim(Operation& operation, hca::SendWr& wr);
   [[nodiscard]] Operation choose_flush(Operation operation);
   [[nodiscard]] bool is_kept(const Operation& flush) const;
@@ -141,6 +147,8 @@ class RcEnd {
   std::vector<std::byte> left_memory_;  // that the region was registered with before
   bool moves_memory_{};
   bool has_left_memory_{};
+  bool takes_atomics_{true};
+  bool tries_bad_atomics_{};
   hca::MemoryRegion* region_{};
   hca::CompletionQueue* send_cq_{};
   hca::CompletionQueue* recv_cq_{};

@@ -74,6 +74,7 @@ class World {
     outcome.failure = verdict_.failure();
     outcome.packets = network_.sent();
     outcome.placed = placed_;
+    outcome.placed_atomics = placed_atomics_;
     outcome.digest = digest_.value();
     for (Ends& ends : ends_) {
       for (auto& end : ends.end) {
@@ -100,18 +101,18 @@ class World {
     void transmit_for(hca::Qp& qp) { qp_ = &qp; }
 
     [[nodiscard]] hca::PlacementMeans may_place(const hca::PlacementTarget& target) override {
-      return world_.find_placeable(target).empty() ? hca::PlacementMeans::None
-                                                   : hca::PlacementMeans::SystemCall;
+      return world_.find_placeable(target).empty() ? hca::PlacementMeans::None : world_.means();
     }
     [[nodiscard]] hca::PlacementMeans place(const hca::Placement& part) override {
       const MutableByteSpan memory = world_.find_placeable(part.target);
-      if (memory.empty()) {
+      if (memory.empty() || (part.atomic && world_.means() != hca::PlacementMeans::SharedPages)) {
         return hca::PlacementMeans::None;
       }
       world_.end_of(*qp_).check_order(part.target);
       hca::GrantedMemory::move(part, memory);
       ++world_.placed_;
-      return hca::PlacementMeans::SystemCall;
+      world_.placed_atomics_ += part.atomic ? 1U : 0U;
+      return world_.means();
     }
 
    private:
@@ -122,6 +123,11 @@ class World {
     World& world_;
     hca::Qp* qp_{};
   };
+
+  [[nodiscard]] hca::PlacementMeans means() const {
+    return scenario_.shares_pages ? hca::PlacementMeans::SharedPages
+                                  : hca::PlacementMeans::SystemCall;
+  }
 
   [[nodiscard]] RcEnd& end_of(const hca::Qp& qp) {
     for (Ends& ends : ends_) {
@@ -161,6 +167,13 @@ class World {
     if (scenario_.places) {
       ends.end[0]->let_memory_move();
       ends.end[1]->let_memory_move();
+    }
+    if (scenario_.shares_pages) {
+      ends.end[0]->try_bad_atomics();
+      ends.end[1]->try_bad_atomics();
+      if ((scenario_.seed + number) % 2 == 0) {
+        ends.end[1]->refuse_atomics();
+      }
     }
     ends.end[0]->connect();
     ends.end[1]->connect();
@@ -369,6 +382,7 @@ class World {
   }
 
   std::uint64_t placed_{};  // parts of messages
+  std::uint64_t placed_atomics_{};
   RcScenario scenario_;
   Random random_;
   Network network_;
@@ -411,7 +425,8 @@ std::string RcScenario::describe() const {
       seed, hosts, processes, pairs, operations_per_side, max_message_bytes, faults.loss,
       faults.duplication, faults.corruption, faults.delay_max.microseconds(),
       partition.microseconds(), a_process_dies ? "a process dies" : "nobody dies",
-      over_xrc ? ", over XRC" : "", places ? ", direct placement" : "",
+      over_xrc ? ", over XRC" : "",
+      places ? (shares_pages ? ", direct placement in shared pages" : ", direct placement") : "",
       a_network_dies ? ", the first network dies" : "");
 }
 

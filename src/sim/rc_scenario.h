@@ -24,7 +24,8 @@ struct RcScenario {
   bool a_network_dies{};
   /// Direct placement (hca/placement.h), but while a path is watched: now and then, for a while.
   bool places{};
-  Duration partition;  ///< duration of a partition between two hosts; zero: none
+  bool shares_pages{};  ///< then placed in pages that both ends map: short ones and atomics, too
+  Duration partition;   ///< duration of a partition between two hosts; zero: none
 
   /// The standard mix for a seed: 1 % loss, duplication and corruption each, and reordering; in 10
   /// % of runs a process dies, in 10 % there is a partition shorter than the retries, in 5 % a

@@ -46,6 +46,20 @@ TEST(RcSimulation, HoldsEveryCheckWithDirectPlacement) {
   EXPECT_GT(placed, seeds.count * 3);
 }
 
+/// In pages that both ends map, atomics as well, and some that must be refused.
+TEST(RcSimulation, HoldsEveryCheckInSharedPages) {
+  const testing::Seeds seeds = testing::seeds_of_environment();
+  std::uint64_t atomics = 0;
+  for (std::uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    RcScenario scenario = RcScenario::of_seed(seed);
+    scenario.places = scenario.shares_pages = true;
+    const Outcome outcome = run(scenario);
+    ASSERT_TRUE(outcome.ok) << scenario.describe() << "\n" << outcome.failure;
+    atomics += outcome.placed_atomics;
+  }
+  EXPECT_GT(atomics, seeds.count);
+}
+
 /// Automatic path migration (IBTA vol 1 §17.2.8), of RC and over XRC in turn.
 TEST(RcSimulation, HoldsEveryCheckWhenANetworkDies) {
   const testing::Seeds seeds = testing::seeds_of_environment();

@@ -22,6 +22,8 @@ GUIDE = weft_clients.ROOT / "docs" / "guide" / "placement.md"
 PATIENCE_SECONDS = 60
 LENGTH = 65536
 MESSAGES = 500
+ATOMICS = ("FETCH_AND_ADD", "CMP_AND_SWAP")
+ATOMICS_COUNTED = 20_000
 ANSWER_BYTES = 4096  # of everything else that the two say: addresses, and the first message's packets are in both
 PLACED = "placed"
 PAGES = "shared pages"
@@ -67,8 +69,11 @@ class Placement(unittest.TestCase):
 
     def run_pair(self, fabric, *command):
         for child in self.start_pair(fabric, *command):
-            text, _ = child.communicate(timeout=PATIENCE_SECONDS)
-            self.assertEqual(child.returncode, 0, text)
+            self.must_succeed(child)
+
+    def must_succeed(self, child):
+        text, _ = child.communicate(timeout=PATIENCE_SECONDS)
+        self.assertEqual(child.returncode, 0, text)
 
     def wait_until(self, holds, what):
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -94,11 +99,12 @@ class Placement(unittest.TestCase):
                               check=True, env=fabric.environment())
         return {port["name"]: port["counters"] for port in json.loads(done.stdout)["ports"]}
 
-    def traffic_of(self, environment, *command):
+    def traffic_of(self, environment, *command, start=None):
         """What a run adds to the counters of each port, by a fabric of its own."""
         fabric = self.fabric(environment=environment)
         before = self.counters(fabric)
-        self.run_pair(fabric, *command)
+        for child in (start or self.start_pair)(fabric, *command):
+            self.must_succeed(child)
         after = self.counters(fabric)
         fabric.__exit__()
         return {port: {name: after[port][name] - before[port][name] for name in after[port]} for port in after}
@@ -110,8 +116,7 @@ class Placement(unittest.TestCase):
                 children = self.start_pair(fabric, program, "-D", "4", "-s", str(LENGTH))
                 self.wait_for_way(fabric, PLACED)
                 for child in children:
-                    text, _ = child.communicate(timeout=PATIENCE_SECONDS)
-                    self.assertEqual(child.returncode, 0, text)
+                    self.must_succeed(child)
 
     def test_counters_are_those_of_the_packets(self):
         for program in ("ib_write_bw", "ib_read_bw"):
@@ -161,8 +166,32 @@ class Placement(unittest.TestCase):
                     children = self.start_pair_in_files(fabric, program, "-D", "4", "-s", length)
                     self.wait_for_way(fabric, PLACED, PAGES)
                     for child in children:
-                        text, _ = child.communicate(timeout=PATIENCE_SECONDS)
-                        self.assertEqual(child.returncode, 0, text)
+                        self.must_succeed(child)
+
+    def test_atomics_are_performed_in_shared_pages(self):
+        fabric = self.fabric(environment={"WEFT_PLACEMENT": "auto"})
+        for program in ("ib_atomic_lat", "ib_atomic_bw"):
+            for kind in ATOMICS:
+                with self.subTest(program=program, kind=kind):
+                    children = self.start_pair_in_files(fabric, program, "-D", "4", "-A", kind)
+                    self.wait_for_way(fabric, PLACED, PAGES)
+                    for child in children:
+                        self.must_succeed(child)
+
+    def test_atomics_are_packets_where_pages_are_not_shared(self):
+        fabric = self.fabric()
+        self.start_pair(fabric, "ib_atomic_bw", "-D", "60")
+        self.wait_for_way(fabric, "packets", "atomics")
+
+    def test_counters_of_atomics_are_those_of_the_packets(self):
+        for kind in ATOMICS:
+            command = ("ib_atomic_bw", "-n", str(ATOMICS_COUNTED), "-A", kind)
+            placed = self.traffic_of({"WEFT_PLACEMENT": "auto"}, *command, start=self.start_pair_in_files)
+            sent = self.traffic_of({"WEFT_PLACEMENT": "packets"}, *command, start=self.start_pair_in_files)
+            for port in ("h1:1", "h2:1"):
+                for name in ("xmit_packets", "xmit_data", "rcv_packets", "rcv_data"):
+                    with self.subTest(kind=kind, port=port, name=name):
+                        self.assertAlmostEqual(placed[port][name], sent[port][name], delta=max(ANSWER_BYTES, sent[port][name] // 50))
 
     def test_shared_pages_are_not_for_those_who_want_packets(self):
         fabric = self.fabric(environment={"WEFT_PLACEMENT": "packets"})

@@ -23,6 +23,7 @@ Outcome run_seed(QpType type, std::uint64_t seed) {
   if (hca::planted_bug >= hca::kFirstPlacementBug && hca::planted_bug < hca::kFirstUcBug) {
     scenario.places = true;
     scenario.max_message_bytes = 4'096;
+    scenario.shares_pages = hca::planted_bug >= hca::kFirstPlacedAtomicBug;
   }
   return run(scenario);
 }

@@ -5,9 +5,11 @@
 
 #include "base/serial.h"
 #include "base/time.h"
+#include "hca/atomic_operation.h"
 #include "hca/hca.h"
 #include "hca/packet.h"
 #include "hca/placement.h"
+#include "hca/planted_bug.h"
 #include "hca/qp_core.h"
 #include "hca/rc/credits.h"
 #include "hca/rc/placement_choice.h"
@@ -85,12 +87,23 @@ class RcRequester {
   void advance_cursor();
 
   // Direct placement (requester_placement.cc).
+  [[nodiscard]] static bool is_atomic(const SendWqe& wqe) {
+    return wqe.opcode == WrOpcode::CompareSwap || wqe.opcode == WrOpcode::FetchAdd;
+  }
+  /// An atomic whose address is not aligned is left to the responder, which refuses it.
   [[nodiscard]] bool is_one_sided(const SendWqe& wqe) const {
     return wqe.length != 0 && core_.type == QpType::Rc &&
-           (wqe.opcode == WrOpcode::RdmaWrite || wqe.opcode == WrOpcode::RdmaRead);
+           (wqe.opcode == WrOpcode::RdmaWrite || wqe.opcode == WrOpcode::RdmaRead ||
+            (is_atomic(wqe) && (wqe.remote_address % kAtomicBytes == 0 ||
+                                planted(PlantedBug::PlacedAtomicUnaligned))));
   }
+  /// A system call executes no atomic.
+  [[nodiscard]] bool is_for_calls(const SendWqe& wqe) const {
+    return wqe.length >= core_.least_placed_bytes && !is_atomic(wqe);
+  }
+  /// As far as that is known before anybody asks.
   [[nodiscard]] bool is_placeable(const SendWqe& wqe) const {
-    return (wqe.length >= core_.least_placed_bytes || pages_.are_shared()) && is_one_sided(wqe);
+    return (is_for_calls(wqe) || is_atomic(wqe) || pages_.are_shared()) && is_one_sided(wqe);
   }
   /// Nothing before the WQE at the cursor is under way.
   [[nodiscard]] bool is_oldest() const { return core_.send_queue.head() == cursor_; }
@@ -98,14 +111,13 @@ class RcRequester {
   [[nodiscard]] bool is_alone() const {
     return is_oldest() && core_.send_queue.tail() == cursor_ + 1;
   }
-  /// What to do about a WRITE or READ before it becomes packets. Under
+  /// What to do about a one-sided request before it becomes packets. Under
   /// PlacementPolicy::WhereQuicker, those that are quicker as packets are not placed by a system
   /// call.
   enum class Attempt : std::uint8_t { None, AskForPages, Place };
   [[nodiscard]] Attempt attempt_for(const SendWqe& wqe, Instant now) {
-    const bool is_worth_a_call =
-        wqe.length >= core_.least_placed_bytes &&
-        (core_.placement == PlacementPolicy::Always || (is_alone() && choice_.places(now)));
+    const bool is_worth_a_call = is_for_calls(wqe) && (core_.placement == PlacementPolicy::Always ||
+                                                       (is_alone() && choice_.places(now)));
     return pages_.are_shared() || is_worth_a_call                           ? Attempt::Place
            : core_.placement != PlacementPolicy::Never && pages_.asks_now() ? Attempt::AskForPages
                                                                             : Attempt::None;
@@ -118,14 +130,17 @@ class RcRequester {
   }
   /// It will be placed once what is under way, all of which could be placed, is acknowledged.
   [[nodiscard]] bool waits_to_place(const SendWqe& wqe) const {
-    return places_ && has_only_placeable_ && !is_oldest() && is_placeable(wqe) &&
-           (core_.placement == PlacementPolicy::Always || pages_.are_shared());
+    return places_ && has_only_placeable_ && !is_oldest() && is_one_sided(wqe) &&
+           (pages_.are_shared() ||
+            (core_.placement == PlacementPolicy::Always && is_for_calls(wqe)));
   }
   enum class Placed : std::uint8_t { Yes, Later, No };
   [[gnu::noinline]] Placed try_to_place(TransmitSink& sink, SendWqe& wqe, Instant now,
                                         Attempt attempt);
   [[nodiscard]] PlacementMeans means_for(TransmitSink& sink, const SendWqe& wqe, Attempt attempt);
   [[nodiscard]] PlacementMeans place(TransmitSink& sink, SendWqe& wqe);
+  [[nodiscard]] PlacementMeans place_part(TransmitSink& sink, const SendWqe& wqe,
+                                          std::uint32_t offset, std::uint32_t bytes);
 
   [[nodiscard]] std::uint32_t outstanding_packets() const {
     return static_cast<std::uint32_t>(next_psn_.value() - unacknowledged_.value()) & Psn::kMask;

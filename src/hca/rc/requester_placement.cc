@@ -10,6 +10,22 @@
 #include "wire/opcode.h"
 
 namespace weft::hca {
+namespace {
+
+[[nodiscard]] Access right_for(WrOpcode opcode) {
+  return opcode == WrOpcode::RdmaRead    ? Access::RemoteRead
+         : opcode == WrOpcode::RdmaWrite ? Access::RemoteWrite
+                                         : Access::RemoteAtomic;
+}
+
+[[nodiscard]] wire::Opcode request_opcode(WrOpcode opcode) {
+  return opcode == WrOpcode::RdmaRead      ? wire::Opcode::RcRdmaReadRequest
+         : opcode == WrOpcode::CompareSwap ? wire::Opcode::RcCompareSwap
+         : opcode == WrOpcode::FetchAdd    ? wire::Opcode::RcFetchAdd
+                                           : wire::Opcode::RcRdmaWriteOnly;
+}
+
+}  // namespace
 
 /// Asked before anything is gathered, which would be for nothing where nobody places; but not while
 /// pages are shared, which place() finds out soon enough when they are no more.
@@ -20,12 +36,13 @@ PlacementMeans RcRequester::means_for(TransmitSink& sink, const SendWqe& wqe, At
   const PacketHeader& request =
       core_.header(Half::Requester, wire::Opcode::RcRdmaWriteOnly, next_psn_);
   const PlacementMeans means = sink.may_place({.request = request,
-                                               .is_read = wqe.opcode == WrOpcode::RdmaRead,
+                                               .right = right_for(wqe.opcode),
                                                .rkey = wqe.rkey,
                                                .address = wqe.remote_address,
                                                .length = wqe.length});
   pages_.note(means);
-  return means == PlacementMeans::SystemCall && attempt == Attempt::AskForPages
+  return means == PlacementMeans::SystemCall &&
+                 (attempt == Attempt::AskForPages || !is_for_calls(wqe))
              ? PlacementMeans::None
              : means;
 }
@@ -45,7 +62,7 @@ RcRequester::Placed RcRequester::try_to_place(TransmitSink& sink, SendWqe& wqe, 
   const PlacementMeans means = place(sink, wqe);
   pages_.note(means);
   places_ = means != PlacementMeans::None;
-  if (!places_) {
+  if (!places_ || (is_atomic(wqe) && planted(PlantedBug::PlacedAtomicSentAsWell))) {
     return Placed::No;
   }
   if (core_.placement == PlacementPolicy::WhereQuicker && means == PlacementMeans::SystemCall) {
@@ -66,7 +83,7 @@ RcRequester::Placed RcRequester::try_to_place(TransmitSink& sink, SendWqe& wqe, 
 
 /// Called for each message that starts as packets.
 void RcRequester::time_packets(const SendWqe& wqe, Instant now) {
-  if (is_oldest() && is_placeable(wqe)) {
+  if (is_oldest() && is_for_calls(wqe) && is_one_sided(wqe)) {
     choice_.begin_timing(now, wqe.length, wqe.opcode == WrOpcode::RdmaRead);
   } else {
     choice_.stop_timing();
@@ -74,45 +91,52 @@ void RcRequester::time_packets(const SendWqe& wqe, Instant now) {
 }
 
 /// None if a part of it was refused. That part and those before it are then sent as packets, which
-/// is what a retry would do.
+/// is what a retry would do; an atomic is one part, and refused only if it was not performed.
 PlacementMeans RcRequester::place(TransmitSink& sink, SendWqe& wqe) {
   PlacementMeans means = PlacementMeans::None;
-  const bool is_read = wqe.opcode == WrOpcode::RdmaRead;
   for (std::uint32_t offset = 0; offset < wqe.length;) {
     const std::uint32_t bytes = std::min(wqe.length - offset, kMostPlacedBytes);
-    const PacketHeader& request = core_.header(
-        Half::Requester, is_read ? wire::Opcode::RcRdmaReadRequest : wire::Opcode::RcRdmaWriteOnly,
-        next_psn_);
-    Placement part{
-        .target = {.request = request,
-                   .is_read = is_read,
-                   .rkey = wqe.rkey,
-                   .address = wqe.remote_address + offset,
-                   .length = bytes},
-        .from = {},
-        .to = {},
-        .is_first = offset == 0,
-        .is_last = offset + bytes == wqe.length,
-        .path_mtu = core_.attributes.path_mtu
-    };
-    if (is_read) {
-      part.to = core_.find_targets(cursor_, offset, bytes);
-      if (part.to.empty()) {
-        return PlacementMeans::None;
-      }
-    } else {
-      if (core_.gather(cursor_, offset, bytes) != WcStatus::Success) {
-        return PlacementMeans::None;
-      }
-      part.from = core_.gathered.pieces();
-    }
-    means = sink.place(part);
+    means = place_part(sink, wqe, offset, bytes);
     if (means == PlacementMeans::None) {
       return planted(PlantedBug::RefusedPlacementCompletes) ? PlacementMeans::SystemCall : means;
     }
     offset += bytes;
   }
   return means;
+}
+
+PlacementMeans RcRequester::place_part(TransmitSink& sink, const SendWqe& wqe, std::uint32_t offset,
+                                       std::uint32_t bytes) {
+  const PacketHeader& request =
+      core_.header(Half::Requester, request_opcode(wqe.opcode), next_psn_);
+  Placement part{
+      .target = {.request = request,
+                 .right = right_for(wqe.opcode),
+                 .rkey = wqe.rkey,
+                 .address = wqe.remote_address + offset,
+                 .length = bytes},
+      .from = {},
+      .to = {},
+      .atomic = {},
+      .is_first = offset == 0,
+      .is_last = offset + bytes == wqe.length,
+      .path_mtu = core_.attributes.path_mtu
+  };
+  if (wqe.opcode == WrOpcode::RdmaWrite) {
+    if (core_.gather(cursor_, offset, bytes) != WcStatus::Success) {
+      return PlacementMeans::None;
+    }
+    part.from = core_.gathered.pieces();
+    return sink.place(part);
+  }
+  part.to = core_.find_targets(cursor_, offset, bytes);
+  if (part.to.empty()) {
+    return PlacementMeans::None;
+  }
+  if (is_atomic(wqe)) {
+    part.atomic = wqe.atomic();
+  }
+  return sink.place(part);
 }
 
 }  // namespace weft::hca

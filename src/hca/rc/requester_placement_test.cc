@@ -462,7 +462,7 @@ TEST_F(RcPlacement, EndsWithTheQp) {
   const PacketHeader request;
   EXPECT_TRUE(b().events.granted
                   .find(b().qp->number(), {.request = request,
-                                           .is_read = false,
+                                           .right = Access::RemoteWrite,
                                            .rkey = b().region->rkey,
                                            .address = b().address(),
                                            .length = kLong})

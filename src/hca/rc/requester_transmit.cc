@@ -285,17 +285,16 @@ RcRequester::Step RcRequester::send_read(TransmitSink& sink, SendWqe& wqe, Insta
 }
 
 RcRequester::Step RcRequester::send_atomic(TransmitSink& sink, SendWqe& wqe, Instant now) {
-  const bool compare_swap = wqe.opcode == WrOpcode::CompareSwap;
+  const AtomicOperation operation = wqe.atomic();
   PacketHeader& header = core_.header(
-      Half::Requester, compare_swap ? wire::Opcode::RcCompareSwap : wire::Opcode::RcFetchAdd,
+      Half::Requester, operation.compares ? wire::Opcode::RcCompareSwap : wire::Opcode::RcFetchAdd,
       wqe.first_psn);
   set_srq(header, wqe);
   header.ack_request = true;
-  header.extension.atomic_eth =
-      wire::AtomicEth{.virtual_address = wqe.remote_address,
-                      .rkey = wqe.rkey,
-                      .swap_or_add = compare_swap ? wqe.swap : wqe.compare_add,
-                      .compare = compare_swap ? wqe.compare_add : 0};
+  header.extension.atomic_eth = wire::AtomicEth{.virtual_address = wqe.remote_address,
+                                                .rkey = wqe.rkey,
+                                                .swap_or_add = operation.swap_or_add,
+                                                .compare = operation.compare};
   if (!sink.send(Flow::Request, header, {})) {
     return Step::NoSpace;
   }

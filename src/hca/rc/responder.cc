@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/process_slot.h"
+#include "hca/atomic_operation.h"
 #include "hca/invariant.h"
 #include "hca/planted_bug.h"
 #include "hca/train.h"
@@ -337,10 +338,14 @@ void RcResponder::execute_send(const Packet& packet, const wire::OpcodeInfo& fir
 }
 
 /// The peer has been let into a region, and may go on by itself (hca/placement.h).
+inline void RcResponder::grant_placement(RKey reached) {
+  if (core_.placement != PlacementPolicy::Never && core_.type == QpType::Rc) [[unlikely]] {
+    core_.grant_placement(reached);
+  }
+}
 inline void RcResponder::grant_placement(const wire::Reth& reached) {
-  if (core_.placement != PlacementPolicy::Never && reached.dma_length != 0 &&
-      core_.type == QpType::Rc) [[unlikely]] {
-    core_.grant_placement(reached.rkey);
+  if (reached.dma_length != 0) {  // else no key was checked (C9-88)
+    grant_placement(reached.rkey);
   }
 }
 
@@ -476,25 +481,20 @@ void RcResponder::push_empty_read(Psn psn) {
                      .original = 0});
 }
 
-/// Executes the operation with the CPU's own atomics, so that every process that maps the memory
-/// sees it as atomic. The result is kept for duplicates of the request.
+/// The result is kept for duplicates of the request.
 void RcResponder::execute_atomic(const Packet& packet, const wire::OpcodeInfo& info) {
   const wire::AtomicEth eth = packet.header.extension.atomic_eth;
-  const MemoryTable::Found found =
-      core_.find_for_peer(*target_.pd, eth.rkey, eth.virtual_address, 8, Access::RemoteAtomic);
+  const MemoryTable::Found found = core_.find_for_peer(*target_.pd, eth.rkey, eth.virtual_address,
+                                                       kAtomicBytes, Access::RemoteAtomic);
   if (found.fault != KeyFault::None) {
     refuse_invalidated_key(packet);
     return;
   }
-  void* const target = found.memory.data();
-  const std::atomic_ref<std::uint64_t> word{*static_cast<std::uint64_t*>(target)};
-  std::uint64_t original = eth.compare;
-  if (info.operation == Operation::CompareSwap) {
-    word.compare_exchange_strong(original, eth.swap_or_add);
-  } else {
-    original = word.fetch_add(eth.swap_or_add);
-  }
-  record_atomic(packet.header, original);
+  grant_placement(eth.rkey);
+  const AtomicOperation operation{.compares = info.operation == Operation::CompareSwap,
+                                  .swap_or_add = eth.swap_or_add,
+                                  .compare = eth.compare};
+  record_atomic(packet.header, perform(operation, found.memory.data()));
 }
 
 /// Schedules the response of an executed atomic, and keeps its result.

@@ -121,6 +121,7 @@ class RcResponder {
   [[gnu::cold, gnu::noinline]] void refuse(const Packet& packet, const Refusal& refusal);
   [[gnu::cold, gnu::noinline]] void refuse_invalidated_key(const Packet& packet);
   void execute(const Packet& packet);
+  void grant_placement(RKey reached);
   void grant_placement(const wire::Reth& reached);
   void execute_send(const Packet& packet, const wire::OpcodeInfo& first, bool ends);
   void execute_write(const Packet& packet, const wire::OpcodeInfo& first, bool ends);

@@ -1,5 +1,6 @@
 
 #include "base/assert.h"
+#include "hca/atomic_operation.h"
 #include "hca/rc/responder.h"
 #include "wire/opcode.h"
 
@@ -8,8 +9,6 @@ namespace {
 
 using wire::Operation;
 using wire::Position;
-
-constexpr std::uint32_t kAtomicBytes = 8;
 
 [[nodiscard]] bool starts(const wire::OpcodeInfo& info) {
   return info.position == Position::First || info.position == Position::Only;
@@ -227,12 +226,13 @@ RcResponder::Refusal RcResponder::check_key(const Packet& packet,
     case Operation::CompareSwap:
     case Operation::FetchAdd: {
       const wire::AtomicEth eth = packet.header.extension.atomic_eth;
-      if (eth.virtual_address % 8 != 0) {
+      if (eth.virtual_address % kAtomicBytes != 0) {
         return {RcFault::MisalignedAtomic, "an atomic's address is not a multiple of 8"};
       }
-      return refused(
-          core_.find_for_peer(*target_.pd, eth.rkey, eth.virtual_address, 8, Access::RemoteAtomic)
-              .fault);
+      return refused(core_
+                         .find_for_peer(*target_.pd, eth.rkey, eth.virtual_address, kAtomicBytes,
+                                        Access::RemoteAtomic)
+                         .fault);
     }
     default:
       return {};

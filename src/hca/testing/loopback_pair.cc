@@ -57,7 +57,8 @@ class LoopbackPair::Sink final : public TransmitSink {
   }
   [[nodiscard]] PlacementMeans place(const Placement& part) override {
     const MutableByteSpan memory = memory_of_peer(part.target);
-    if (memory.empty() || (pair_.may_place && !pair_.may_place(part))) {
+    if (memory.empty() || (pair_.may_place && !pair_.may_place(part)) ||
+        (part.atomic && pair_.means != PlacementMeans::SharedPages)) {
       return PlacementMeans::None;
     }
     GrantedMemory::move(part, memory);

@@ -27,11 +27,13 @@ bool MappedRegions::map(pid_t peer, const PlacementGrant& grant) {
   if (known != nullptr && known->is_of(grant)) {
     return false;  // another thread was quicker
   }
-  auto region = std::make_unique<Region>(Region{
-      .file = grant.file, .length = grant.length, .is_writable = grant.is_writable, .mapping = {}});
+  auto region = std::make_unique<Region>(Region{.file = grant.file,
+                                                .length = grant.length,
+                                                .is_writable = grant.is_writable(),
+                                                .mapping = {}});
   auto mapped =
       os::map_peer_file(peer, grant.file, grant.length,
-                        grant.is_writable ? os::Protection::ReadWrite : os::Protection::ReadOnly);
+                        grant.is_writable() ? os::Protection::ReadWrite : os::Protection::ReadOnly);
   if (mapped) {
     region->mapping = std::move(*mapped);
   }

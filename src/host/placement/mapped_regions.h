@@ -44,7 +44,7 @@ class MappedRegions {
     os::PeerMapping mapping;  // empty: it cannot be mapped
 
     [[nodiscard]] bool is_of(const PlacementGrant& grant) const {
-      return file == grant.file && length == grant.length && is_writable == grant.is_writable;
+      return file == grant.file && length == grant.length && is_writable == grant.is_writable();
     }
   };
   using Slots = std::array<std::atomic<Region*>, PlacementMemory::kSlots>;

@@ -39,8 +39,7 @@ class RegionsOfAPeer : public ::testing::Test {
               .iova = 0x1000,
               .length = kBytes,
               .file = held->range,
-              .is_readable = true,
-              .is_writable = true};
+              .rights = verbs::AccessFlags{verbs::Access::RemoteRead} | verbs::Access::RemoteWrite};
     memory_->words.epoch.value = kEpoch;
   }
   [[nodiscard]] bool is_mapped() {

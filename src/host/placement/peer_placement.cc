@@ -5,7 +5,10 @@
 #include <thread>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/time.h"
+#include "hca/atomic_operation.h"
+#include "hca/memory_region.h"
 #include "os/clock.h"
 #include "os/restartable_copy.h"
 #include "os/thread_state.h"
@@ -18,7 +21,7 @@ struct WayText {
   std::string_view name;
   std::string_view reason;
 };
-constexpr std::array<WayText, 9> kWays{
+constexpr std::array<WayText, 10> kWays{
     {{"packets", "none was long enough or alone, or packets are quicker"},
      {"placed", "the initiator copies by a system call: no pages of the memory can be shared"},
      {"packets", "the program runs with WEFT_PLACEMENT=packets"},
@@ -27,8 +30,10 @@ constexpr std::array<WayText, 9> kWays{
      {"packets", "a capture, a rule of faults, a rate or a delay is on the path"},
      {"packets", "the peer has not granted that memory: the first message to it is packets"},
      {"packets", "the operating system lets no process reach the peer's memory (ptrace_scope)"},
-     {"placed", "shared pages: the initiator copies into pages that both map"}}
+     {"placed", "shared pages: the initiator copies into pages that both map"},
+     {"packets", "atomics are packets where no pages of the memory can be shared"}}
 };
+static_assert(kWays.size() == std::to_underlying(kLastPlacementWay) + 1);
 
 /// How long copies of a peer are waited for: a thread that is neither stopped nor gone may have to
 /// wait for a CPU. Policy.
@@ -58,6 +63,44 @@ class CopierWatch {
   const std::atomic<std::uint32_t>* claim_{};
   os::InterruptionWatch interruption_;
 };
+
+/// The last bytes of the last piece are written last.
+[[nodiscard]] os::LiveCopy copy(const os::LiveWord& epoch, std::byte* at,
+                                const hca::Placement& part) {
+  os::LiveCopy outcome = os::LiveCopy::Done;
+  for (const ByteSpan piece : part.from) {
+    outcome = outcome == os::LiveCopy::Done ? os::copy_while_live(epoch, at, piece) : outcome;
+    at += piece.size();
+  }
+  for (const MutableByteSpan piece : part.to) {
+    outcome = outcome == os::LiveCopy::Done
+                  ? os::copy_while_live(epoch, piece.data(), ByteSpan{at, piece.size()})
+                  : outcome;
+    at += piece.size();
+  }
+  return outcome;
+}
+
+/// The address that the peer knows is aligned; where its owner has the memory elsewhere within a
+/// word, its adapter decides what becomes of it.
+[[nodiscard]] os::LiveCopy perform(const os::LiveWord& epoch, std::byte* at,
+                                   const hca::AtomicOperation& atomic,
+                                   std::span<const MutableByteSpan> to) {
+  if (std::bit_cast<std::uintptr_t>(at) % hca::kAtomicBytes != 0) {
+    return os::LiveCopy::Ended;
+  }
+  const os::LiveAtomic done =
+      atomic.compares ? os::swap_while_live(epoch, at, atomic.compare, atomic.swap_or_add)
+                      : os::add_while_live(epoch, at, atomic.swap_or_add);
+  if (done.outcome == os::LiveCopy::Done) {
+    ByteSpan original = bytes_of(done.original);
+    for (const MutableByteSpan piece : to) {
+      hca::place_last_bytes_atomically(piece, original.first(piece.size()));
+      original = original.subspan(piece.size());
+    }
+  }
+  return done.outcome;
+}
 
 }  // namespace
 
@@ -155,14 +198,13 @@ PlacementWay PeerPlacement::find(const hca::PlacementTarget& target, std::uint64
                           grant->epoch == peers.words.epoch.value.load(std::memory_order_relaxed) &&
                           grant->tables == tables && grant->qpn == target.request.dest_qp &&
                           grant->rkey == target.rkey &&
-                          (target.is_read ? grant->is_readable : grant->is_writable) &&
-                          target.address >= grant->iova && target.length <= grant->length &&
-                          target.address - grant->iova <= grant->length - target.length;
+                          target.is_within(grant->rights, grant->iova, grant->length);
   if (!is_granted) {
     return PlacementWay::NotGranted;
   }
   found = *grant;
-  return grant->has_file() && os::has_live_copy() ? PlacementWay::SharedPages : way_of_calls();
+  return grant->has_file() && os::has_live_copy() ? PlacementWay::SharedPages
+                                                  : way_of_calls(target);
 }
 
 PlacementWay PeerPlacement::find(const hca::PlacementTarget& target, std::uint64_t tables) {
@@ -182,7 +224,7 @@ PlacementWay PeerPlacement::find(const hca::PlacementTarget& target, std::uint64
   if (claim) {
     give_back(*claim);
   }
-  return has_pages ? way : way_of_calls();
+  return has_pages ? way : way_of_calls(target);
 }
 
 /// One that no other thread of this process uses. The bits are this process's alone.
@@ -222,9 +264,9 @@ PlacementWay PeerPlacement::copy_by_call(const hca::Placement& part, const Place
   const os::PeerRange range{.process = peer_.load(std::memory_order_relaxed),
                             .address = grant.memory + (part.target.address - grant.iova),
                             .length = part.target.length};
-  const os::PeerCopy copied = range.process == 0    ? os::PeerCopy::NoSuchProcess
-                              : part.target.is_read ? os::read_peer(range, grant.guard, part.to)
-                                                    : os::write_peer(range, grant.guard, part.from);
+  const os::PeerCopy copied = range.process == 0 ? os::PeerCopy::NoSuchProcess
+                              : !part.to.empty() ? os::read_peer(range, grant.guard, part.to)
+                                                 : os::write_peer(range, grant.guard, part.from);
   ring::end_placement(words, claim);
   if (copied == os::PeerCopy::NotPermitted) {
     is_refused_.store(true, std::memory_order_relaxed);
@@ -234,28 +276,18 @@ PlacementWay PeerPlacement::copy_by_call(const hca::Placement& part, const Place
                                                 : PlacementWay::NotGranted;
 }
 
-/// The last bytes of the last piece are written last.
-PlacementWay PeerPlacement::copy_in_pages(const hca::Placement& part, const PlacementGrant& grant,
+PlacementWay PeerPlacement::work_in_pages(const hca::Placement& part, const PlacementGrant& grant,
                                           std::size_t claim, std::byte* region) {
   ring::PlacementWords& words = peers_.load(std::memory_order_relaxed)->words;
   if (!ring::begin_placement(words, claim, os::thread_id() | ring::kThroughPages, grant.epoch)) {
     return PlacementWay::NotGranted;
   }
   const os::LiveWord epoch{.word = words.epoch.value, .live = grant.epoch};
-  std::byte* at = region + (part.target.address - grant.iova);
-  os::LiveCopy copied = os::LiveCopy::Done;
-  for (const ByteSpan piece : part.from) {
-    copied = copied == os::LiveCopy::Done ? os::copy_while_live(epoch, at, piece) : copied;
-    at += piece.size();
-  }
-  for (const MutableByteSpan piece : part.to) {
-    copied = copied == os::LiveCopy::Done
-                 ? os::copy_while_live(epoch, piece.data(), ByteSpan{at, piece.size()})
-                 : copied;
-    at += piece.size();
-  }
+  std::byte* const at = region + (part.target.address - grant.iova);
+  const os::LiveCopy outcome =
+      part.atomic ? perform(epoch, at, *part.atomic, part.to) : copy(epoch, at, part);
   ring::end_placement(words, claim);
-  return copied == os::LiveCopy::Done ? PlacementWay::SharedPages : PlacementWay::NotGranted;
+  return outcome == os::LiveCopy::Done ? PlacementWay::SharedPages : PlacementWay::NotGranted;
 }
 
 PlacementWay PeerPlacement::place(const hca::Placement& part, std::uint64_t tables) {
@@ -272,7 +304,8 @@ PlacementWay PeerPlacement::place(const hca::Placement& part, std::uint64_t tabl
   if (!claim) {
     return PlacementWay::NotGranted;
   }
-  way = pages != nullptr ? copy_in_pages(part, grant, *claim, pages)
+  way = pages != nullptr ? work_in_pages(part, grant, *claim, pages)
+        : part.atomic    ? way_of_calls(part.target)
                          : copy_by_call(part, grant, *claim);
   give_back(*claim);
   return way;

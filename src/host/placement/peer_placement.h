@@ -20,7 +20,7 @@
 
 namespace weft::host {
 
-/// Which way the WRITEs and READs of a QP go, and why.
+/// Which way the WRITEs, READs and atomics of a QP go, and why.
 enum class PlacementWay : std::uint8_t {
   NotTried,       // none was worth it
   Placed,         // by this process's own hand
@@ -31,8 +31,9 @@ enum class PlacementWay : std::uint8_t {
   NotGranted,     // the peer has not granted the memory, or has withdrawn it
   Refused,        // by the operating system: ptrace_scope or a sandbox
   SharedPages,    // by this process's own hand, in pages that both map
+  NotInPages,     // an atomic, and the pages of the memory cannot be shared
 };
-inline constexpr PlacementWay kLastPlacementWay = PlacementWay::SharedPages;
+inline constexpr PlacementWay kLastPlacementWay = PlacementWay::NotInPages;
 [[nodiscard]] hca::PlacementMeans means_of(PlacementWay way);
 [[nodiscard]] std::string_view name_of(PlacementWay way);
 [[nodiscard]] std::string_view reason_of(PlacementWay way);
@@ -77,16 +78,17 @@ class PeerPlacement {
   [[nodiscard]] PlacementWay find(const hca::PlacementTarget& target, std::uint64_t tables,
                                   PlacementGrant& found) const;
   [[nodiscard]] std::optional<std::size_t> take_claim();
-  [[nodiscard]] PlacementWay way_of_calls() const {
-    return is_refused_.load(std::memory_order_relaxed) ? PlacementWay::Refused
-                                                       : PlacementWay::Placed;
+  [[nodiscard]] PlacementWay way_of_calls(const hca::PlacementTarget& target) const {
+    return target.right == verbs::Access::RemoteAtomic   ? PlacementWay::NotInPages
+           : is_refused_.load(std::memory_order_relaxed) ? PlacementWay::Refused
+                                                         : PlacementWay::Placed;
   }
   void give_back(std::size_t claim) {
     claims_.fetch_and(~(1U << claim), std::memory_order_release);
   }
   [[nodiscard]] PlacementWay copy_by_call(const hca::Placement& part, const PlacementGrant& grant,
                                           std::size_t claim);
-  [[nodiscard]] PlacementWay copy_in_pages(const hca::Placement& part, const PlacementGrant& grant,
+  [[nodiscard]] PlacementWay work_in_pages(const hca::Placement& part, const PlacementGrant& grant,
                                            std::size_t claim, std::byte* region);
   [[nodiscard]] std::byte* find_pages(const PlacementGrant& grant,
                                       std::optional<std::size_t>& claim);

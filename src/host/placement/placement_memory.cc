@@ -1,13 +1,6 @@
 #include "host/placement/placement_memory.h"
 
 namespace weft::host {
-namespace {
-
-constexpr std::uint32_t kReadable = 1;
-constexpr std::uint32_t kWritable = 2;
-
-}  // namespace
-
 void PlacementSlot::write(const PlacementGrant& grant) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   const std::uint32_t sequence = sequence_.load(kRelaxed) | 1;
@@ -15,8 +8,7 @@ void PlacementSlot::write(const PlacementGrant& grant) {
   std::atomic_thread_fence(std::memory_order_release);
   qpn_.store(grant.qpn.value(), kRelaxed);
   rkey_.store(grant.rkey.value(), kRelaxed);
-  access_.store((grant.is_readable ? kReadable : 0) | (grant.is_writable ? kWritable : 0),
-                kRelaxed);
+  rights_.store(grant.rights.bits(), kRelaxed);
   epoch_.store(grant.epoch, kRelaxed);
   tables_.store(grant.tables, kRelaxed);
   iova_.store(grant.iova, kRelaxed);
@@ -33,7 +25,6 @@ void PlacementSlot::write(const PlacementGrant& grant) {
 std::optional<PlacementGrant> PlacementSlot::read() const {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   const std::uint32_t sequence = sequence_.load(std::memory_order_acquire);
-  const std::uint32_t access = access_.load(kRelaxed);
   const PlacementGrant grant{
       .epoch = epoch_.load(kRelaxed),
       .tables = tables_.load(kRelaxed),
@@ -47,8 +38,7 @@ std::optional<PlacementGrant> PlacementSlot::read() const {
                  .device = device_.load(kRelaxed),
                  .inode = inode_.load(kRelaxed),
                  .offset = offset_.load(kRelaxed)},
-      .is_readable = (access & kReadable) != 0,
-      .is_writable = (access & kWritable) != 0
+      .rights = verbs::AccessFlags::from_bits(rights_.load(kRelaxed))
   };
   std::atomic_thread_fence(std::memory_order_acquire);
   if (sequence % 2 != 0 || sequence_.load(kRelaxed) != sequence) {

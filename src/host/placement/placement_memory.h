@@ -11,6 +11,7 @@
 #include "hca/placement.h"
 #include "os/peer_file.h"
 #include "ring/placement.h"
+#include "verbs/access_flags.h"
 
 namespace weft::host {
 
@@ -26,10 +27,13 @@ struct PlacementGrant {
   std::uint64_t memory{};  ///< where `iova` is in the owner's address space
   std::uint64_t guard{};   ///< the owner's guard page of this epoch
   os::FileRange file{};    ///< where a peer maps `iova`; without a descriptor: nowhere
-  bool is_readable{};
-  bool is_writable{};
+  verbs::AccessFlags rights;
 
   [[nodiscard]] bool has_file() const { return file.descriptor >= 0; }
+  /// The peer may change the memory, not only read it.
+  [[nodiscard]] bool is_writable() const {
+    return rights.has(verbs::Access::RemoteWrite) || rights.has(verbs::Access::RemoteAtomic);
+  }
   bool operator==(const PlacementGrant&) const = default;
 };
 
@@ -45,7 +49,7 @@ class alignas(64) PlacementSlot {
   std::atomic<std::uint32_t> sequence_{};  // odd: being written
   std::atomic<std::uint32_t> qpn_{};
   std::atomic<std::uint32_t> rkey_{};
-  std::atomic<std::uint32_t> access_{};
+  std::atomic<std::uint32_t> rights_{};
   std::atomic<std::int32_t> descriptor_{-1};
   std::atomic<std::uint64_t> epoch_{};
   std::atomic<std::uint64_t> tables_{};

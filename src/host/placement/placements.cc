@@ -39,8 +39,7 @@ void Placements::grant(PeerPlacement& peer, std::uint64_t epoch, std::uint64_t t
               .memory = std::bit_cast<std::uint64_t>(memory.memory),
               .guard = address,
               .file = files_.find(memory),
-              .is_readable = memory.is_readable,
-              .is_writable = memory.is_writable});
+              .rights = memory.rights});
 }
 
 /// Whoever comes while another thread withdraws waits for it: what it needs withdrawn may have been

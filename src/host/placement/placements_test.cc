@@ -22,6 +22,10 @@
 namespace weft::host {
 namespace {
 
+using verbs::Access;
+
+constexpr verbs::AccessFlags kAllRights =
+    verbs::AccessFlags{Access::RemoteRead} | Access::RemoteWrite | Access::RemoteAtomic;
 constexpr Qpn kQpn{0x1234};
 constexpr RKey kKey{0x5678};
 constexpr std::uint64_t kIova = 0x1'0000'0000;
@@ -55,22 +59,18 @@ class PlacementsOfAPair : public ::testing::Test {
     return {static_cast<std::byte*>(at), bytes};
   }
 
-  void grant(bool is_writable = true, bool is_readable = true) {
+  void grant(verbs::AccessFlags rights = kAllRights) {
     const auto epoch = owner_.epoch(owned_);
     ASSERT_TRUE(epoch);
-    owner_.grant(owned_, *epoch, kTables, kQpn, memory(is_writable, is_readable));
+    owner_.grant(owned_, *epoch, kTables, kQpn, memory(rights));
   }
-  [[nodiscard]] hca::PlaceableMemory memory(bool is_writable = true, bool is_readable = true) {
-    return {.rkey = kKey,
-            .iova = kIova,
-            .length = kLength,
-            .memory = memory_.data(),
-            .is_readable = is_readable,
-            .is_writable = is_writable};
+  [[nodiscard]] hca::PlaceableMemory memory(verbs::AccessFlags rights = kAllRights) {
+    return {
+        .rkey = kKey, .iova = kIova, .length = kLength, .memory = memory_.data(), .rights = rights};
   }
   [[nodiscard]] hca::PlacementTarget target(std::uint64_t offset, std::uint32_t length) const {
     return {.request = request_,
-            .is_read = false,
+            .right = Access::RemoteWrite,
             .rkey = kKey,
             .address = kIova + offset,
             .length = length};
@@ -81,6 +81,7 @@ class PlacementsOfAPair : public ::testing::Test {
     return initiator_.place({.target = target(offset, length),
                              .from = from,
                              .to = {},
+                             .atomic = {},
                              .is_first = true,
                              .is_last = true,
                              .path_mtu = verbs::Mtu::Mtu4096},
@@ -120,20 +121,21 @@ TEST_F(PlacementsOfAPair, TellTheOwnerOnceWhatIsMissed) {
 }
 
 TEST_F(PlacementsOfAPair, ReadWhatIsGranted) {
-  grant(false);
+  grant(Access::RemoteRead);
   std::ranges::copy(data_, memory_.begin());
   std::vector<std::byte> into(3'000);
   const std::array to{MutableByteSpan{into}};
   hca::PlacementTarget from = target(100, 3'000);
   EXPECT_EQ(write(100, 3'000), PlacementWay::NotGranted) << "it may only be read";
   const hca::PlacementTarget read{.request = request_,
-                                  .is_read = true,
+                                  .right = Access::RemoteRead,
                                   .rkey = kKey,
                                   .address = from.address,
                                   .length = from.length};
   EXPECT_EQ(initiator_.place({.target = read,
                               .from = {},
                               .to = to,
+                              .atomic = {},
                               .is_first = true,
                               .is_last = true,
                               .path_mtu = verbs::Mtu::Mtu4096},
@@ -142,8 +144,31 @@ TEST_F(PlacementsOfAPair, ReadWhatIsGranted) {
   EXPECT_TRUE(std::ranges::equal(into, std::span{data_}.subspan(100, 3'000)));
 }
 
+/// They would not be atomic.
+TEST_F(PlacementsOfAPair, AreNoAtomicsByASystemCall) {
+  grant();
+  hca::PlacementTarget to{.request = request_,
+                          .right = Access::RemoteAtomic,
+                          .rkey = kKey,
+                          .address = kIova,
+                          .length = hca::kAtomicBytes};
+  EXPECT_EQ(initiator_.find(to, kTables), PlacementWay::NotInPages);
+  std::array<std::byte, hca::kAtomicBytes> original{};
+  const std::array into{MutableByteSpan{original}};
+  EXPECT_EQ(initiator_.place({.target = to,
+                              .from = {},
+                              .to = into,
+                              .atomic = hca::AtomicOperation{.swap_or_add = 1},
+                              .is_first = true,
+                              .is_last = true,
+                              .path_mtu = verbs::Mtu::Mtu4096},
+                             kTables),
+            PlacementWay::NotInPages);
+  EXPECT_TRUE(is_untouched());
+}
+
 TEST_F(PlacementsOfAPair, StayWithinTheGrant) {
-  grant(true, false);
+  grant(Access::RemoteWrite);
   EXPECT_EQ(write(kLength - 99, 100), PlacementWay::NotGranted);
   EXPECT_EQ(write(~std::uint64_t{0} - 50, 100), PlacementWay::NotGranted) << "before it";
   EXPECT_EQ(write(0, 100, kTables + 1), PlacementWay::NotGranted) << "the fabric has changed";
@@ -239,8 +264,7 @@ TEST(PlacementSlotInMemory, IsReadWholeOrNotAtAll) {
                              .length = 1,
                              .memory = 2,
                              .guard = 5,
-                             .is_readable = true,
-                             .is_writable = false};
+                             .rights = Access::RemoteRead};
   slot.write(grant);
   EXPECT_EQ(slot.read(), grant);
 }

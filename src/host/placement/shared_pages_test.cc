@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstring>
 #include <fstream>
 #include <span>
 #include <string>
@@ -26,6 +28,10 @@
 namespace weft::host {
 namespace {
 
+using verbs::Access;
+
+constexpr verbs::AccessFlags kAllRights =
+    verbs::AccessFlags{Access::RemoteRead} | Access::RemoteWrite | Access::RemoteAtomic;
 constexpr Qpn kQpn{0x1234};
 constexpr RKey kKey{0x5678};
 constexpr std::uint64_t kIova = 0x1'0000'0000;
@@ -66,16 +72,15 @@ class PlacementsInPages : public ::testing::Test {
   [[nodiscard]] static std::byte* map(std::size_t bytes, int flags, int file) {
     return static_cast<std::byte*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0));
   }
-  void grant(bool is_writable = true) {
+  void grant(verbs::AccessFlags rights = kAllRights, std::size_t at = 0) {
     const auto epoch = owner_.epoch(owned_);
     ASSERT_TRUE(epoch);
     owner_.grant(owned_, *epoch, kTables, kQpn,
                  {.rkey = kKey,
                   .iova = kIova,
-                  .length = kLength,
-                  .memory = memory_.data(),
-                  .is_readable = true,
-                  .is_writable = is_writable,
+                  .length = kLength - at,
+                  .memory = memory_.data() + at,
+                  .rights = rights,
                   .region = &memory_});
   }
   [[nodiscard]] PlacementWay place(std::uint64_t offset, std::span<const ByteSpan> from,
@@ -87,17 +92,48 @@ class PlacementsInPages : public ::testing::Test {
     return initiator_.place(
         {
             .target = {.request = request_,
-                       .is_read = !to.empty(),
+                       .right = to.empty() ? Access::RemoteWrite : Access::RemoteRead,
                        .rkey = kKey,
                        .address = kIova + offset,
                        .length = static_cast<std::uint32_t>(length)},
             .from = from,
             .to = to,
+            .atomic = {},
             .is_first = true,
             .is_last = true,
             .path_mtu = verbs::Mtu::Mtu4096
     },
         kTables);
+  }
+  /// An atomic, and where the original value goes.
+  [[nodiscard]] PlacementWay perform(std::uint64_t offset, const hca::AtomicOperation& atomic,
+                                     std::span<const MutableByteSpan> to) {
+    return initiator_.place(
+        {
+            .target = {.request = request_,
+                       .right = Access::RemoteAtomic,
+                       .rkey = kKey,
+                       .address = kIova + offset,
+                       .length = hca::kAtomicBytes},
+            .from = {},
+            .to = to,
+            .atomic = atomic,
+            .is_first = true,
+            .is_last = true,
+            .path_mtu = verbs::Mtu::Mtu4096
+    },
+        kTables);
+  }
+  [[nodiscard]] PlacementWay add(std::uint64_t offset, std::uint64_t addend) {
+    return perform(offset, {.swap_or_add = addend}, std::array{bytes_of_original()});
+  }
+  [[nodiscard]] MutableByteSpan bytes_of_original() {
+    return std::as_writable_bytes(std::span{&original_, 1});
+  }
+  [[nodiscard]] std::uint64_t word(std::size_t at) const {
+    std::uint64_t value = 0;
+    std::memcpy(&value, memory_.data() + at, sizeof value);
+    return value;
   }
   [[nodiscard]] PlacementWay write_all() { return place(0, std::array{ByteSpan{data_}}, {}); }
   [[nodiscard]] bool is_left_alone() const {
@@ -122,6 +158,7 @@ class PlacementsInPages : public ::testing::Test {
   PeerPlacement& initiator_;
   std::vector<std::byte> data_ = std::vector<std::byte>(kLength);
   hca::PacketHeader request_;
+  std::uint64_t original_{};
 };
 
 TEST_F(PlacementsInPages, WriteAndReadInPieces) {
@@ -138,7 +175,7 @@ TEST_F(PlacementsInPages, WriteAndReadInPieces) {
 }
 
 TEST_F(PlacementsInPages, StayWithinTheGrant) {
-  grant(false);
+  grant(Access::RemoteRead);
   EXPECT_EQ(write_all(), PlacementWay::NotGranted) << "it may only be read";
   grant();
   EXPECT_EQ(place(1, std::array{ByteSpan{data_}}, {}), PlacementWay::NotGranted) << "one too many";
@@ -183,8 +220,11 @@ TEST_F(PlacementsInPages, LetGoOfMemoryThatIsGrantedNoMore) {
   PeerPlacement& initiator = initiators.add_peer();
   initiator.open(shared_, 1, getpid());
   grant();
-  const hca::PlacementTarget target{
-      .request = request_, .is_read = false, .rkey = kKey, .address = kIova, .length = 8};
+  const hca::PlacementTarget target{.request = request_,
+                                    .right = Access::RemoteWrite,
+                                    .rkey = kKey,
+                                    .address = kIova,
+                                    .length = 8};
   EXPECT_EQ(initiator.find(target, kTables), PlacementWay::SharedPages);
   EXPECT_EQ(notified, 1);
   EXPECT_EQ(mappings(), 2);
@@ -195,6 +235,68 @@ TEST_F(PlacementsInPages, LetGoOfMemoryThatIsGrantedNoMore) {
   initiators.release_mapped();
   EXPECT_EQ(mappings(), 1);
   EXPECT_FALSE(initiators.has_mapped());
+}
+
+TEST_F(PlacementsInPages, PerformAtomicsAndBringTheOriginalBack) {
+  grant();
+  EXPECT_EQ(add(80, 5), PlacementWay::SharedPages);
+  EXPECT_EQ(add(80, 6), PlacementWay::SharedPages);
+  EXPECT_EQ(word(80), 11U);
+  EXPECT_EQ(original_, 5U);
+  const std::array pieces{bytes_of_original().first(3), bytes_of_original().subspan(3)};
+  original_ = 0;
+  EXPECT_EQ(
+      perform(80, {.compares = true, .swap_or_add = ~std::uint64_t{0}, .compare = 11}, pieces),
+      PlacementWay::SharedPages);
+  EXPECT_EQ(word(80), ~std::uint64_t{0});
+  EXPECT_EQ(original_, 11U);
+  EXPECT_EQ(perform(80, {.compares = true, .swap_or_add = 1, .compare = 11}, pieces),
+            PlacementWay::SharedPages);
+  EXPECT_EQ(word(80), ~std::uint64_t{0}) << "it was not what it had to be";
+  EXPECT_EQ(original_, ~std::uint64_t{0});
+  EXPECT_EQ(word(72), 0U);
+  EXPECT_EQ(word(88), 0U);
+}
+
+TEST_F(PlacementsInPages, PerformNoAtomicWithoutTheRight) {
+  grant(verbs::AccessFlags{Access::RemoteRead} | Access::RemoteWrite);
+  EXPECT_EQ(add(80, 5), PlacementWay::NotGranted);
+  EXPECT_EQ(word(80), 0U);
+  grant(Access::RemoteAtomic);
+  EXPECT_EQ(add(80, 5), PlacementWay::SharedPages);
+  EXPECT_EQ(write_all(), PlacementWay::NotGranted) << "that is another right";
+  EXPECT_EQ(word(80), 5U);
+}
+
+/// The peer's address is a multiple of eight, and lies across two words of the owner's.
+TEST_F(PlacementsInPages, LeaveAtomicsAcrossWordsToTheAdapter) {
+  grant(kAllRights, 4);
+  EXPECT_EQ(add(80, 5), PlacementWay::NotGranted);
+  EXPECT_EQ(word(84), 0U);
+}
+
+TEST_F(PlacementsInPages, PerformNoAtomicAfterTheWithdrawal) {
+  grant();
+  ASSERT_EQ(add(80, 5), PlacementWay::SharedPages);
+  owner_.withdraw();
+  EXPECT_EQ(add(80, 5), PlacementWay::NotGranted);
+  EXPECT_EQ(word(80), 5U);
+}
+
+/// The owner's engine and the initiator's hand act on one word.
+TEST_F(PlacementsInPages, AreAtomicBesideTheAdapter) {
+  constexpr std::uint64_t kEach = 20'000;
+  grant();
+  std::thread adapter{[this] {
+    for (std::uint64_t i = 0; i < kEach; ++i) {
+      static_cast<void>(hca::perform({.swap_or_add = 1}, memory_.data() + 80));
+    }
+  }};
+  for (std::uint64_t i = 0; i < kEach;) {
+    i += add(80, 1) == PlacementWay::SharedPages ? 1 : 0;
+  }
+  adapter.join();
+  EXPECT_EQ(word(80), 2 * kEach);
 }
 
 /// The initiator is stopped in the middle of one of its copies, mostly. Its owner withdraws, and
@@ -236,36 +338,95 @@ TEST_F(PlacementsInPages, OfAStoppedInitiatorChangeNothingWhenItGoesOn) {
   munmap(copies, sizeof(std::atomic<int>));
 }
 
-/// More threads than CPUs, so that some are preempted in the middle.
-TEST_F(PlacementsInPages, OfManyThreadsEndAtEachWithdrawal) {
-  std::atomic<bool> is_over{};
-  std::atomic<int> placed{};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 6; ++i) {
-    threads.emplace_back([&] {
-      while (!is_over) {
-        placed += write_all() == PlacementWay::SharedPages ? 1 : 0;
-      }
-    });
+/// Threads that a signal interrupts, mostly in the middle of a copy, and holds there until the
+/// owner has withdrawn and uses its memory for something else.
+class PlacementsOfHeldThreads : public PlacementsInPages {
+ protected:
+  static constexpr int kThreads = 6;
+
+  static void hold(int /*signal*/) {
+    ++held;
+    while (!may_go_on) {
+      usleep(100);
+    }
+    --held;
   }
-  for (int round = 0; round < 40; ++round) {
-    const int before = placed;
-    grant();
-    while (placed < before + 20) {
+  static void wait_until_held(int count) {
+    while (held != count) {
       std::this_thread::yield();
     }
-    owner_.withdraw();
-    std::ranges::fill(memory_, kAfterwards);
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-    if (!is_left_alone()) {
-      ADD_FAILURE() << "written after the withdrawal of round " << round;
-      break;
+  }
+  static inline std::atomic<int> held{};
+  static inline std::atomic<bool> may_go_on{};
+
+  void SetUp() override {
+    PlacementsInPages::SetUp();
+    struct sigaction action{};
+    action.sa_handler = hold;
+    sigaction(SIGUSR1, &action, &before_);
+  }
+  void TearDown() override {
+    sigaction(SIGUSR1, &before_, nullptr);
+    PlacementsInPages::TearDown();
+  }
+
+  void start() {
+    for (int i = 0; i < kThreads; ++i) {
+      threads_.emplace_back([this] {
+        while (!is_over_) {
+          placed_ += write_all() == PlacementWay::SharedPages ? 1 : 0;
+        }
+      });
     }
   }
-  is_over = true;
-  for (std::thread& thread : threads) {
-    thread.join();
+  /// Each thread is somewhere, and stays there.
+  void hold_all() {
+    const int before = placed_;
+    while (placed_ < before + 20) {
+      std::this_thread::yield();
+    }
+    may_go_on = false;
+    for (std::thread& thread : threads_) {
+      pthread_kill(thread.native_handle(), SIGUSR1);
+    }
+    wait_until_held(kThreads);
   }
+  /// Each goes on, and has ended the copy that it was in.
+  void let_go() {
+    may_go_on = true;
+    wait_until_held(0);
+    for (std::size_t claim = 0; claim < ring::kPlacementClaims; ++claim) {
+      const auto& words = static_cast<PlacementMemory*>(static_cast<void*>(shared_.data()))->words;
+      while (words.claims.at(claim).thread != 0) {
+        std::this_thread::yield();
+      }
+    }
+  }
+  void end() {
+    is_over_ = true;
+    for (std::thread& thread : threads_) {
+      thread.join();
+    }
+  }
+
+ private:
+  struct sigaction before_{};
+  std::atomic<bool> is_over_{};
+  std::atomic<int> placed_{};
+  std::vector<std::thread> threads_;
+};
+
+TEST_F(PlacementsOfHeldThreads, WriteNothingWhenTheyGoOn) {
+  start();
+  for (int round = 0; round < 20 && !HasFailure(); ++round) {
+    grant();
+    hold_all();
+    owner_.withdraw();
+    std::ranges::fill(memory_, kAfterwards);
+    let_go();
+    EXPECT_TRUE(is_left_alone()) << "round " << round;
+  }
+  end();
 }
 
 }  // namespace
