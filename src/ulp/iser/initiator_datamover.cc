@@ -111,6 +111,11 @@ void InitiatorDatamover::limit(iscsi::Preferences& preferences) const {
   }
   preferences.values.max_recv_data_segment_length = options_.receive_data_bytes;
   preferences.values.initiator_recv_data_segment_length = options_.receive_data_bytes;
+  // How much goes with a command. isert of Linux agrees to any number, and a SEND with more than
+  // the default (RFC 7145 §6.4) ends the connection: that is what its receives have room for.
+  preferences.values.target_recv_data_segment_length =
+      std::min(preferences.values.target_recv_data_segment_length,
+               iscsi::Parameters{}.target_recv_data_segment_length);
   preferences.values.error_recovery_level = 0;
   preferences.header_digest = iscsi::DigestPolicy::Never;
   preferences.data_digest = iscsi::DigestPolicy::Never;

@@ -134,6 +134,21 @@ SharedBuffer pattern(std::size_t bytes, unsigned seed) {
   return made;
 }
 
+// Linux's target agrees to any number, and fails on a SEND with more than the default (RFC 7145
+// §6.4).
+TEST(IserSession, AsksForNoMoreImmediateDataThanEveryTargetHasRoomFor) {
+  World world;
+  Driver driver{world};
+  driver.log_in();
+  iscsi::Preferences preferences;
+  ASSERT_GT(preferences.values.target_recv_data_segment_length, 8'192U);
+  driver.mover->limit(preferences);
+  EXPECT_EQ(preferences.values.target_recv_data_segment_length, 8'192U);
+  preferences.values.target_recv_data_segment_length = 512;
+  driver.mover->limit(preferences);
+  EXPECT_EQ(preferences.values.target_recv_data_segment_length, 512U);
+}
+
 TEST(IserSession, MovesDataBothWaysByRdma) {
   World world;
   Driver driver{world, {.receive_data_bytes = 8'192}};
