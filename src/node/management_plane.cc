@@ -25,6 +25,7 @@ ManagementPlane::ManagementPlane(fabric::TablesBuilder& tables,
                      hand_over(at, mad::InterfaceKind::Gsi, source, mad);
                    }}),
       omni_path_(tables),
+      omni_path_users_(tables, network_, omni_path_),
       is_runnable_(tables.ports().size()) {
   omni_path_changed_ = omni_path_.sweep();
 }

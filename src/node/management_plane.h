@@ -21,6 +21,7 @@
 #include "mad/limits.h"
 #include "node/management_port.h"
 #include "node/omni_path_manager.h"
+#include "node/omni_path_users.h"
 #include "node/shared_ports.h"
 
 namespace weft::node {
@@ -92,6 +93,9 @@ class ManagementPlane final : private carriage::MadSink {
 
   /// Of the Omni-Path parts; what it is told takes effect in the next run().
   [[nodiscard]] OmniPathManager& omni_path() { return omni_path_; }
+  [[nodiscard]] const OmniPathManager& omni_path() const { return omni_path_; }
+  /// Programs at ports of these.
+  [[nodiscard]] OmniPathUsers& omni_path_users() { return omni_path_users_; }
 
   [[nodiscard]] agents::FabricAgents& agents() { return agents_; }
   [[nodiscard]] const carriage::NetworkCounters& network_counters() const {
@@ -121,6 +125,7 @@ class ManagementPlane final : private carriage::MadSink {
   carriage::DatagramSink* sink_{};
   SharedPorts shared_;
   OmniPathManager omni_path_;
+  OmniPathUsers omni_path_users_;
   bool omni_path_changed_{};
   Instant now_{};  // of the call that is under way
   Ports ports_;

@@ -258,4 +258,20 @@ void OmniPathManager::leave(PortIndex port, ExtendedLid mlid) {
   }
 }
 
+void OmniPathManager::set_capabilities(PortIndex port, std::uint16_t mask) {
+  const auto known = capabilities_.find(port);
+  if (mask == (known == capabilities_.end() ? 0 : known->second.mask)) {
+    return;
+  }
+  Capabilities& of_port = capabilities_[port];
+  of_port.mask = mask;
+  ++of_port.changes;
+  ++capability_changes_;
+}
+
+OmniPathManager::Capabilities OmniPathManager::capabilities(PortIndex port) const {
+  const auto known = capabilities_.find(port);
+  return known == capabilities_.end() ? Capabilities{} : known->second;
+}
+
 }  // namespace weft::node

@@ -35,6 +35,20 @@ class OmniPathManager {
   [[nodiscard]] Result<void> join(fabric::PortIndex port, fabric::ExtendedLid mlid);
   void leave(fabric::PortIndex port, fabric::ExtendedLid mlid);
 
+  /// What a port of a host says that it can do: the kernel's OPA capability mask 3, in which
+  /// "Ethernet on fabric" is bit 13 (R-VN-12). The manager only keeps it, for who asks.
+  struct Capabilities {
+    std::uint16_t mask{};
+    std::uint32_t changes{};  // of this port's; another program that sets the same is two
+    bool operator==(const Capabilities&) const = default;
+  };
+  void set_capabilities(fabric::PortIndex port, std::uint16_t mask);
+  [[nodiscard]] Capabilities capabilities(fabric::PortIndex port) const;
+  /// Grows whenever a port's LID, state or capabilities may have changed.
+  [[nodiscard]] std::uint64_t changes() const {
+    return tables_.port_changes() + capability_changes_;
+  }
+
  private:
   struct Graph;
 
@@ -54,6 +68,8 @@ class OmniPathManager {
   std::uint32_t next_lid_{kFirstLid.value()};
   std::map<fabric::ExtendedLid, std::map<fabric::PortIndex, std::uint32_t>> groups_;
   bool groups_changed_{};
+  std::map<fabric::PortIndex, Capabilities> capabilities_;  // of those that ever had any
+  std::uint64_t capability_changes_{};
 };
 
 }  // namespace weft::node
