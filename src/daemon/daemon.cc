@@ -321,6 +321,7 @@ void Daemon::Impl::handle_end(Client& client) {
   end_captures(client);
   remove_program(client);
   close_umad(client);
+  close_omni_path(client);
   close_rdma_cm(client);
   leave_host_makers(client);
   drop_addresses(client);

@@ -19,12 +19,14 @@ namespace {
 
 /// Over which connections a message comes.
 enum class Sender : std::uint8_t {
-  Visitor,        // attached to no host: a program that comes, or the command
-  Program,        // attached to a host by Hello
-  UmadOpener,     // a visitor without an open port
-  UmadPort,       // a visitor with one
-  RdmaCmOpener,   // a visitor without a channel
-  RdmaCmChannel,  // a visitor with one
+  Visitor,         // attached to no host: a program that comes, or the command
+  Program,         // attached to a host by Hello
+  UmadOpener,      // a visitor without an open port
+  UmadPort,        // a visitor with one
+  RdmaCmOpener,    // a visitor without a channel
+  RdmaCmChannel,   // a visitor with one
+  OmniPathOpener,  // a visitor at no Omni-Path port
+  OmniPathPort,    // a visitor at one
 };
 
 /// What a request costs beyond one message (RequestBudget); policy.
@@ -112,6 +114,10 @@ struct Daemon::Impl::Dispatch {
         return !is_program && !daemon.rdma_cm_channels_.contains(&client);
       case Sender::RdmaCmChannel:
         return !is_program && daemon.rdma_cm_channels_.contains(&client);
+      case Sender::OmniPathOpener:
+        return !is_program && !daemon.omni_path_programs_.contains(&client);
+      case Sender::OmniPathPort:
+        return !is_program && daemon.omni_path_programs_.contains(&client);
     }
     return false;
   }
@@ -131,6 +137,10 @@ struct Daemon::Impl::Dispatch {
         return "the connection is a program's at its host, or has a channel already";
       case Sender::RdmaCmChannel:
         return "it needs a channel that OpenRdmaCm has opened on this connection";
+      case Sender::OmniPathOpener:
+        return "the connection is a program's at its host, or is attached to a port already";
+      case Sender::OmniPathPort:
+        return "it needs a port that AttachOmniPath has attached on this connection";
     }
     return "";
   }
@@ -187,6 +197,12 @@ constexpr std::array<Daemon::Impl::Dispatch::Row, uabi::FromClients::kSize>
         row<&Impl::open_umad>(Sender::UmadOpener, kOpen),
         row<&Impl::register_umad_agent>(Sender::UmadPort, kQuestion),
         row<&Impl::unregister_umad_agent>(Sender::UmadPort, kNothing),
+        // a program at an Omni-Path port, and who looks for such ports
+        row<&Impl::ask_omni_path_ports>(Sender::Visitor, kAnswer),
+        row<&Impl::attach_omni_path>(Sender::OmniPathOpener, kOpen),
+        row<&Impl::join_omni_path_group>(Sender::OmniPathPort, kPublish),
+        row<&Impl::leave_omni_path_group>(Sender::OmniPathPort, kPublish),
+        row<&Impl::set_omni_path_capabilities>(Sender::OmniPathPort, kReport),
         // a program at the connections of a host; what its requests cost, the channel says
         row<&Impl::open_rdma_cm>(Sender::RdmaCmOpener, kOpen),
         row<&Impl::on_rdma_cm<uabi::CreateRdmaCmId>>(Sender::RdmaCmChannel, kNothing),

@@ -60,6 +60,7 @@ TEST_F(RequestTable, RefusesWhatTheDaemonSays) {
 
 TEST_F(RequestTable, RefusesUmadMessagesOutsideOfTheirOwnSocket) {
   EXPECT_NE(refusal_of(uabi::UmadMad{}).find("it is the daemon's"), std::string::npos);
+  EXPECT_NE(refusal_of(uabi::OmniPathPackets{}).find("it is the daemon's"), std::string::npos);
 }
 
 TEST_F(RequestTable, RefusesAProgramsRequestsBeforeHello) {
@@ -80,6 +81,9 @@ TEST_F(RequestTable, RefusesRequestsOfAgentsAndIdsWithoutPortAndChannel) {
   EXPECT_NE(refusal_of(uabi::UnregisterUmadAgent{}).find("it needs a port"), std::string::npos);
   EXPECT_NE(refusal_of(uabi::CreateRdmaCmId{}).find("it needs a channel"), std::string::npos);
   EXPECT_NE(refusal_of(uabi::GetRdmaCmEvent{}).find("it needs a channel"), std::string::npos);
+  EXPECT_NE(refusal_of(uabi::JoinOmniPathGroup{}).find("it needs a port"), std::string::npos);
+  EXPECT_NE(refusal_of(uabi::LeaveOmniPathGroup{}).find("it needs a port"), std::string::npos);
+  EXPECT_NE(refusal_of(uabi::SetOmniPathCapabilities{}).find("it needs a port"), std::string::npos);
 }
 
 /// After Hello.

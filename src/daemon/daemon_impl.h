@@ -23,6 +23,7 @@
 #include "daemon/netlink/census.h"
 #include "daemon/netlink/server.h"
 #include "daemon/offences.h"
+#include "daemon/omni_path/channel.h"
 #include "daemon/rdma_cm/channel.h"
 #include "daemon/status.h"
 #include "daemon/traffic_counters.h"
@@ -60,6 +61,15 @@ struct Publisher {
   fabric::NodeIndex host;
   SharedFd file;
   os::Mapping memory;
+};
+
+/// A program at an Omni-Path port.
+struct OmniPathProgram {
+  std::shared_ptr<OmniPathChannel> channel;
+  uabi::OmniPathPortState state;  // as it was told last
+  bool watches_ports{};
+  std::uint64_t listed_changes{};  // when it last asked for ports
+  bool is_told{};                  // that there are others since
 };
 
 /// The daemon's state and message handlers. One thread: everything runs on its event loop.
@@ -225,6 +235,18 @@ class Daemon::Impl {
   void ask_published_paths(Client& client, const uabi::AskPublishedPaths& request);
   void drop_published_paths(Client& client);
 
+  // --- programs at Omni-Path ports (daemon_omni_path.cc)
+  void ask_omni_path_ports(Client& client, const uabi::AskOmniPathPorts& request);
+  [[nodiscard]] Result<fabric::PortIndex> find_omni_path_port(
+      const uabi::AttachOmniPath& request) const;
+  void attach_omni_path(Client& client, const uabi::AttachOmniPath& request);
+  void join_omni_path_group(Client& client, const uabi::JoinOmniPathGroup& request);
+  void leave_omni_path_group(Client& client, const uabi::LeaveOmniPathGroup& request);
+  void set_omni_path_capabilities(Client& client, const uabi::SetOmniPathCapabilities& request);
+  void serve_omni_path_programs();
+  void tell_omni_path_programs();
+  void close_omni_path(Client& client);
+
   // --- commands (daemon_commands.cc)
   void query(Client& client, const uabi::Query& request);
   void query_functions(Client& client);
@@ -307,6 +329,8 @@ class Daemon::Impl {
   std::uint32_t next_capture_{1};
   std::map<Client*, CarriedInterface> carriers_;
   std::map<Client*, Publisher> publishers_;  // of paths
+  std::map<Client*, OmniPathProgram> omni_path_programs_;
+  std::uint64_t omni_path_told_{};  // changes of the Omni-Path part of which they were told
   std::string fabric_id_;
   std::uint32_t last_hub_port_{};
   HostMakers host_makers_;

@@ -26,6 +26,7 @@ void Daemon::Impl::run_management() {
   const Instant began = os::now();
   const bool has_more = fabric_->run_management(began);
   flush_open_ports();
+  serve_omni_path_programs();
   for (const Duration reroute : fabric_->take_reroutes()) {  // with this turn, whose time stands
     const Duration whole = reroute + (os::now() - began);
     log_.write(fmt::format("re-routed {:.3f} ms after the trap",

@@ -79,6 +79,12 @@ void Daemon::Impl::drop_programs_of_removed_hosts() {
       dropped.push_back(client);
     }
   }
+  for (const auto& [client, program] : omni_path_programs_) {
+    if (tables.node(tables.port(management().omni_path_users().port(program.channel->user())).node)
+            .is_removed()) {
+      dropped.push_back(client);
+    }
+  }
   for (Client* const client : dropped) {
     client->refuse("the node was removed from the fabric");
   }

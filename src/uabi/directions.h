@@ -34,6 +34,9 @@ using FromClients = MessageList<
     PublishPaths, AskPublishedPaths,
     // a program at the MADs of a node
     ListUmadDevices, DescribeUmadDevice, FindIsSm, OpenUmad, RegisterUmadAgent, UnregisterUmadAgent,
+    // a program at an Omni-Path port, and who looks for such ports
+    AskOmniPathPorts, AttachOmniPath, JoinOmniPathGroup, LeaveOmniPathGroup,
+    SetOmniPathCapabilities,
     // a program at the connections of a host
     OpenRdmaCm, CreateRdmaCmId, DestroyRdmaCmId, BindRdmaCmId, ResolveRdmaCmAddress,
     ResolveRdmaCmRoute, QueryRdmaCmId, ListenRdmaCm, ConnectRdmaCm, AcceptRdmaCm, RejectRdmaCm,
@@ -55,16 +58,20 @@ using FromDaemon = MessageList<
     PublishedPaths,
     // to a program at the MADs of a node
     UmadDevices, UmadDevice, IsSm, UmadOpened, UmadAnswer,
+    // to a program at an Omni-Path port
+    OmniPathPorts, OmniPathAttached, OmniPathPortState, OmniPathGroupJoined, OmniPathPortsChanged,
     // to a program at the connections of a host
     RdmaCmOpened, RdmaCmAnswer, RdmaCmIdState, RdmaCmQpAttributes, RdmaCmEvent, NoRdmaCmEvent,
     RdmaCmServices>;
 
 /// Both ways, on the socket of an open port alone.
 using OnUmadSockets = MessageList<UmadMad, LongUmadMad>;
+/// Likewise, of an Omni-Path port.
+using OnOmniPathSockets = MessageList<OmniPathPackets>;
 
 static_assert(Message::all_kinds([]<class Each>(std::type_identity<Each> /*kind*/) {
                 return FromClients::kCount<Each> + FromDaemon::kCount<Each> +
-                           OnUmadSockets::kCount<Each> !=
+                           OnUmadSockets::kCount<Each> + OnOmniPathSockets::kCount<Each> !=
                        0;
               }),
               "the lists above say who sends each message");

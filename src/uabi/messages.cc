@@ -58,6 +58,24 @@ void describe(CarryAddresses& m, auto& archive) {
 void describe(PublishPaths& m, auto& archive) { archive(m.version, m.host); }
 void describe(AskPublishedPaths& m, auto& archive) { archive(m.version, m.host); }
 void describe(PublishedPaths&, auto&) {}
+void describe(AskOmniPathPorts& m, auto& archive) { archive(m.version, m.host); }
+void describe(AttachOmniPath& m, auto& archive) {
+  archive(m.version, m.host, m.hca, m.port, m.takes_ethernet, m.takes_answers, m.watches_ports,
+          m.mad_methods[0], m.mad_methods[1]);
+}
+void describe(JoinOmniPathGroup& m, auto& archive) { archive(m.mlid); }
+void describe(LeaveOmniPathGroup& m, auto& archive) { archive(m.mlid); }
+void describe(SetOmniPathCapabilities& m, auto& archive) { archive(m.mask); }
+void describe(OmniPathPortInfo& m, auto& archive) {
+  archive(m.host, m.hca, m.port, m.lid, m.is_active, m.capabilities, m.capability_changes);
+}
+void describe(OmniPathPorts& m, auto& archive) { archive(m.is_last, m.ports); }
+void describe(OmniPathAttached&, auto&) {}
+void describe(OmniPathPortState& m, auto& archive) { archive(m.lid, m.is_active, m.pkeys); }
+void describe(OmniPathGroupJoined& m, auto& archive) { archive(m.mlid, m.reason); }
+void describe(OmniPathPortsChanged&, auto&) {}
+void describe(OmniPathOctets& m, auto& archive) { archive(m.octets); }
+void describe(OmniPathPackets& m, auto& archive) { archive(m.lost, m.packets); }
 void describe(AskNeighbor& m, auto& archive) { archive(m.neighbor, m.within_ms); }
 void describe(TellNeighbor& m, auto& archive) { archive(m.neighbor, m.gid); }
 void describe(HoldGroups& m, auto& archive) { archive(m.mgids); }
@@ -149,7 +167,8 @@ template <class T>
 concept Part =
     std::same_as<T, UmadHeader> || std::same_as<T, UmadPort> || std::same_as<T, HeldPd> ||
     std::same_as<T, HeldCq> || std::same_as<T, HeldMr> || std::same_as<T, HeldSrq> ||
-    std::same_as<T, HeldQp> || std::same_as<T, HostPlan> || kIsRdmaCmPart<T>;
+    std::same_as<T, HeldQp> || std::same_as<T, HostPlan> || std::same_as<T, OmniPathPortInfo> ||
+    std::same_as<T, OmniPathOctets> || kIsRdmaCmPart<T>;
 
 /// The same for structures of src/verbs.
 template <class T>
@@ -179,6 +198,10 @@ template <>
 inline constexpr std::size_t kMost<verbs::Path> = kMaxRdmaCmPaths;
 template <>
 inline constexpr std::size_t kMost<RdmaCmService> = kMaxRdmaCmServices;
+template <>
+inline constexpr std::size_t kMost<OmniPathPortInfo> = kMaxOmniPathPorts;
+template <>
+inline constexpr std::size_t kMost<OmniPathOctets> = kMaxOmniPathPackets;
 template <>
 inline constexpr std::size_t kMost<HeldPd> = kMaxHeldObjects;
 template <>

@@ -3,9 +3,10 @@
 // The control protocol between a program (or the `weft` command) and the fabric daemon: one message
 // per datagram of an AF_UNIX SOCK_SEQPACKET connection, in native byte order, since both ends are
 // on one machine. The first message decides the kind of connection: Hello (a verbs program on a
-// simulated host), a message of umad_messages.h (a program using umad), OpenRdmaCm (an RDMA-CM
-// channel), or Query, StartCapture, AddFault, ClearFaults or Down (a command). File descriptors are
-// passed as ancillary data; each message defines how many.
+// simulated host), a message of umad_messages.h (a program using umad), one of
+// omni_path_messages.h (a program at an Omni-Path port), OpenRdmaCm (an RDMA-CM channel), or Query,
+// StartCapture, AddFault, ClearFaults or Down (a command). File descriptors are passed as ancillary
+// data; each message defines how many.
 //
 // Neither side trusts the other: decode() validates lengths, counts, enumerators and text before a
 // message is used.
@@ -24,6 +25,7 @@
 #include "base/time.h"
 #include "uabi/held_object_messages.h"
 #include "uabi/namespace_messages.h"
+#include "uabi/omni_path_messages.h"
 #include "uabi/process_address.h"
 #include "uabi/rdma_cm_messages.h"
 #include "uabi/resolver_messages.h"
@@ -34,7 +36,7 @@
 namespace weft::uabi {
 
 /// Raised with every change of a message; both ends refuse any other.
-inline constexpr std::uint32_t kVersion = 19;
+inline constexpr std::uint32_t kVersion = 20;
 
 /// Limits; policy, not from the specification.
 inline constexpr std::size_t kMaxMessageBytes = 32'768;
@@ -327,7 +329,11 @@ using Message = OneOf<
 
     CarryAddresses, AskNeighbor, TellNeighbor, HoldGroups,
 
-    PublishPaths, AskPublishedPaths, PublishedPaths>;
+    PublishPaths, AskPublishedPaths, PublishedPaths,
+
+    AskOmniPathPorts, AttachOmniPath, JoinOmniPathGroup, LeaveOmniPathGroup,
+    SetOmniPathCapabilities, OmniPathPorts, OmniPathAttached, OmniPathPortState,
+    OmniPathGroupJoined, OmniPathPortsChanged, OmniPathPackets>;
 
 /// How many descriptors come with a message; a receiver refuses any other number.
 template <class OneMessage>
@@ -366,6 +372,8 @@ template <>
 inline constexpr std::size_t kDescriptorsOf<PublishPaths> = 1;
 template <>
 inline constexpr std::size_t kDescriptorsOf<PublishedPaths> = 1;
+template <>
+inline constexpr std::size_t kDescriptorsOf<OmniPathAttached> = 1;
 
 [[nodiscard]] std::size_t descriptors_of(const Message& message);
 

@@ -4,6 +4,7 @@
 
 #include "base/process_slot.h"
 #include "base/random.h"
+#include "uabi/testing/omni_path_samples.h"
 
 namespace weft::uabi {
 namespace {
@@ -342,6 +343,7 @@ std::vector<Message> one_of_each() {
   messages.emplace_back(ListObjects{.request = 3});
   messages.emplace_back(held_objects(2));
   add_namespaces(messages);
+  testing::add_omni_path(messages);
   return messages;
 }
 

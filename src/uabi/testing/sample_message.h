@@ -135,7 +135,7 @@ void fill_numbers(Message& m, Random& random) {
     m.creates = random.chance(3, 4);
   }
   if constexpr (requires { m.mlid; }) {
-    m.mlid = Lid{0xC000U + number(4)};
+    m.mlid = Lid{(random.chance(1, 2) ? 0xC000U : 0xF0'0000U) + number(4)};
   }
   if constexpr (requires { m.mgid; }) {
     m.mgid = Gid{0xFF12'0000'0000'0000, Guid{number(4)}};
@@ -182,6 +182,17 @@ void fill_parts(Message& m, Random& random) {
   }
   if constexpr (requires { m.ports; }) {
     m.ports.resize(random.below(3));
+  }
+  if constexpr (requires { m.takes_ethernet; }) {
+    m.hca = static_cast<std::uint32_t>(random.below(2));
+    m.takes_ethernet = random.chance(1, 2);
+    m.mad_methods[0] = random.below(8);
+  }
+  if constexpr (requires { m.packets; }) {
+    m.packets.resize(random.below(3));
+    for (auto& packet : m.packets) {
+      packet.octets.resize(random.below(5) * 8);
+    }
   }
   if constexpr (requires { m.services; }) {
     m.services.resize(random.below(3));
