@@ -195,8 +195,9 @@ class Guide(unittest.TestCase):
     def test_what_the_page_shows_is_so(self):
         page = weft_clients.ROOT / "docs" / "guide" / "omni-path.md"
         with tempfile.TemporaryDirectory() as folder:
-            (pathlib.Path(folder) / "mixed.toml").write_text(re.search(r"```toml\n(.*?)```", page.read_text(), re.DOTALL).group(1))
-            self.assertEqual(guide.check(self, page, pathlib.Path(folder)), 3)
+            for name, text in zip(("mixed.toml", "switches.toml"), re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL), strict=True):
+                (pathlib.Path(folder) / name).write_text(text)
+            self.assertEqual(guide.check(self, page, pathlib.Path(folder)), 10)
 
 
 class Captures(unittest.TestCase):

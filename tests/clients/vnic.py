@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Virtual NICs of Omni-Path by `weft vnic` and `weft em`: ping, TCP, arping, VLANs and a bridge over opa0 of hosts, as root and as an ordinary user; a
-manager that is killed in the middle; killed agents; packets and MADs that are none; the 16B packets in a capture; the commands of the guide.
+"""Virtual NICs of Omni-Path by `weft vnic` and `weft em`, over Omni-Path links and as a tunnel over InfiniBand's: ping, TCP, arping, VLANs and a bridge over
+opa0 of hosts, as root and as an ordinary user; a manager that is killed in the middle; killed agents; packets and MADs that are none; the 16B packets in a
+capture; the commands of the guide.
 
     vnic.py
 
@@ -29,6 +30,10 @@ TRANSFER_BYTES = 4 << 20         # policy
 PORT = 7000                      # of the host's own
 MAD_BYTES = 2048
 UD_SEND_ONLY = 0x64
+ERF_16B = 125                    # src/wire/capture: the type of records of 16B packets
+ETHERNET, MANAGEMENT = 0x78, 0x08  # L4 types
+MOST_MTU = 10238                 # of a link with 10 KiB packets
+FIRST_GROUP = 0xF00000           # of Omni-Path's LIDs
 TRAP = 5                         # the method
 TUNNEL_QKEY = 0x016B0078         # src/programs/vnic/announcement.h
 IDLE_SECONDS = 3                 # policy
@@ -68,17 +73,46 @@ def ticks_of(pid):
     return int(fields[11]) + int(fields[12])
 
 
-def packets_16b(path):
-    """(header, frame) of each 16B packet in a capture, by the tables of the format, apart from Weft's own decoder."""
-    found = []
+OMNI_PATH_SENDER = """import os, pathlib, re, socket, struct, sys, time
+header = pathlib.Path(sys.argv[1], 'messages.h').read_text()
+order = re.sub(r'\\s', '', re.search(r'using Message = OneOf<(.*?)>;', header, re.DOTALL)[1]).split(',')
+version = int(re.search(r'kVersion = (\\d+)', header)[1])
+kind = lambda name: struct.pack('=I', order.index(name))
+control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+control.connect(os.path.join(os.environ['WEFT_RUN'], os.environ['WEFT_FABRIC'], 'control'))
+host = os.environ['WEFT_HOST'].encode()
+control.send(kind('AttachOmniPath') + struct.pack('=II', version, len(host)) + host + struct.pack('=IB???QQ', 0, 1, True, False, False, 0, 0))
+answer, passed, _, _ = socket.recv_fds(control, 65536, 1)
+assert answer[:4] == kind('OmniPathAttached'), answer
+state = control.recv(65536)
+assert state[:4] == kind('OmniPathPortState')
+packets = socket.socket(fileno=passed[0])
+for payload in map(bytes.fromhex, sys.argv[2:]):
+    packets.send(kind('OmniPathPackets') + struct.pack('=QII', 0, 1, len(payload)) + payload)
+time.sleep(0.5)  # until they have been read: all ends with this program
+"""
+
+
+def payloads_16b(path):
+    """Each 16B packet in a capture: as it stands in the record of an Omni-Path link, or as the payload of a datagram."""
     for record in crc_check.records(pathlib.Path(path).read_bytes()):
+        if record[8] & 0x7F == ERF_16B:
+            yield record[16:16 + struct.unpack(">H", record[14:16])[0]]
+            continue
         packet = crc_check.erf_payload(record)
         crc_check.check_packet(packet)
         bth = 48 if packet[1] & 3 == crc_check.GLOBAL else 8
-        if packet[bth] != UD_SEND_ONLY or int.from_bytes(packet[bth + 12:bth + 16], "big") != TUNNEL_QKEY:
-            continue
-        payload = packet[bth + 20:len(packet) - 6 - (packet[bth + 1] >> 4 & 3)]
-        if len(payload) == MAD_BYTES:
+        if packet[bth] == UD_SEND_ONLY and int.from_bytes(packet[bth + 12:bth + 16], "big") == TUNNEL_QKEY:
+            payload = packet[bth + 20:len(packet) - 6 - (packet[bth + 1] >> 4 & 3)]
+            if len(payload) != MAD_BYTES:
+                yield payload
+
+
+def packets_16b(path):
+    """(header, frame) of each 16B packet of Ethernet in a capture, by the tables of the format, apart from Weft's own decoder."""
+    found = []
+    for payload in payloads_16b(path):
+        if payload[8] != ETHERNET:
             continue
         h0, h1, h2, h3, h4 = struct.unpack("<5I", payload[:20])
         header = {"slid": h0 & 0xFFFFF | (h2 >> 8 & 0xF) << 20, "dlid": h1 & 0xFFFFF | (h2 >> 12 & 0xF) << 20, "bytes": (h0 >> 20 & 0x7FF) * 8,
@@ -93,7 +127,13 @@ def packets_16b(path):
 def mads(path):
     """(service level, P_Key, source LID, method) of each MAD of virtual NICs in a capture."""
     found = []
+    for payload in payloads_16b(path):
+        if payload[8] == MANAGEMENT:
+            h0, h1, h2 = struct.unpack("<3I", payload[:12])
+            found.append((h1 >> 20 & 0x1F, h2 >> 16, h0 & 0xFFFFF | (h2 >> 8 & 0xF) << 20, payload[16 + 8 + 3]))
     for record in crc_check.records(pathlib.Path(path).read_bytes()):
+        if record[8] & 0x7F == ERF_16B:
+            continue
         packet = crc_check.erf_payload(record)
         bth = 48 if packet[1] & 3 == crc_check.GLOBAL else 8
         payload = packet[bth + 20:len(packet) - 6 - (packet[bth + 1] >> 4 & 3)]
@@ -107,7 +147,19 @@ def switch(name, number, *hosts, options="", vport=0):
     return f'[[switch]]\nname = "{name}"\nid = {number}\n{options}{ports}\n'
 
 
+def packet_16b(slid, dlid, vesw, payload=b"\0" * 64, right=False):
+    """Of Ethernet; with or without the right ICRC."""
+    length = (20 + len(payload) + 5 + 7) // 8
+    pad = length * 8 - 20 - len(payload) - 5
+    h0, h1, h2 = slid & 0xFFFFF | length << 20, dlid & 0xFFFFF | 1 << 31 | 2 << 29, 0xFFFF << 16 | dlid >> 20 << 12 | slid >> 20 << 8 | ETHERNET
+    rest = payload + b"\0" * pad
+    icrc = zlib.crc32(struct.pack("<5I", h0 | 1 << 31, h1 | 0x11F00000, h2, 0xFF << 16, vesw << 16) + rest) if right else 0
+    return struct.pack("<5I", h0, h1, h2, 0, vesw << 16) + rest + struct.pack("<I", icrc) + bytes((pad,))
+
+
 class Vnic(namespaces.Account):
+    links = ""  # of the topology: InfiniBand's
+
     def file(self, *switches):
         path = pathlib.Path(self.folder, "switches.toml")
         path.write_text("".join(switches), encoding="utf-8")
@@ -116,7 +168,7 @@ class Vnic(namespaces.Account):
         return str(path)
 
     def vnic_up(self, *hosts, topology="star:2", switches=None):
-        self.up(topology)
+        self.up(self.links + topology)
         self.weft("em", "up", "h1", self.file(*(switches or [switch("blue", 100, *hosts)])))
         return self.weft("vnic", "up", *hosts).stdout
 
@@ -207,7 +259,7 @@ class Vnic(namespaces.Account):
         self.assertTrue(namespaces.eventually(lambda: self.managed()["ports"]["blue", "h2"]["state"] == "running"))
 
 
-class AsThisUser(Vnic, unittest.TestCase):
+class OnEitherKindOfLink(Vnic):
     def test_captured_packets_are_what_the_format_says(self):  # part of T-VN-1, with the TCP above
         self.vnic_up("h1", "h2")
         path = pathlib.Path(self.folder, "opa.pcap")
@@ -239,9 +291,10 @@ class AsThisUser(Vnic, unittest.TestCase):
 
     def test_traps_go_by_the_managers_service_level_and_in_managements_partition(self):  # R-VN-13
         topology = pathlib.Path(self.folder, "partitioned.toml")
-        hosts = "".join(f'[[host]]\nname = "h{number}"\n[[host.hca]]\n[[host.hca.port]]\npkeys = [0x8005, 0xFFFF]\n' for number in (1, 2))
+        link = 'link = "opa"\n' if self.links else ""
+        hosts = "".join(f'[[host]]\nname = "h{number}"\n{link}[[host.hca]]\n[[host.hca.port]]\npkeys = [0x8005, 0xFFFF]\n' for number in (1, 2))
         links = "".join(f'[[link]]\na = "h{number}:1"\nb = "s1:{number}"\n' for number in (1, 2))
-        topology.write_text(f'{hosts}[[switch]]\nname = "s1"\nports = 36\n{links}', encoding="utf-8")
+        topology.write_text(f'{hosts}[[switch]]\nname = "s1"\nports = 36\n{link}{links}', encoding="utf-8")
         topology.chmod(0o644)
         self.up(str(topology))
         self.weft("em", "up", "h1", self.file(switch("blue", 100, "h1", "h2")), "--trap-sl", "3")
@@ -301,12 +354,6 @@ class AsThisUser(Vnic, unittest.TestCase):
         self.assertIn(" 0 received", self.ping("h1", "-c", "3", "-i", "1", "-W", "1", "10.78.9.9", check=False))
         self.assertGreaterEqual(self.counter("h2", "rx_not_for_us") - before, 3)
 
-    def test_jumbo_frames_go_as_far_as_the_links_let_them(self):
-        self.vnic_up("h1", "h2", switches=[switch("blue", 100, "h1", "h2", options="mtu = 3000\n")])
-        self.assertIn("mtu 3000", self.on("h1", "ip", "link", "show", "dev", "opa0").stdout)
-        self.reaches()
-        self.assertIn("2 received", self.ping("h1", "-c", "2", "-i", "1", "-M", "do", "-s", "2972", "10.78.0.2"))
-
     def test_a_station_behind_a_bridge_is_reached(self):
         self.vnic_up("h1", "h2")
         # Its address is one that the manager does not know.
@@ -334,33 +381,6 @@ class AsThisUser(Vnic, unittest.TestCase):
         self.weft("link", "up", "h2")
         self.assertTrue(namespaces.eventually(lambda: "1 received" in self.ping("h1", "-c", "1", "10.78.0.2", check=False)))
 
-    def test_what_is_no_packet_is_counted(self):
-        """A program of another host sends to the agent's QPs what no switch of Omni-Path would carry; it knows their numbers and the Q_Key."""
-        self.vnic_up("h1", "h2")
-        shown = self.shown("h2")
-        here, there = self.shown("h1")["lid"], shown["lid"]
-
-        def packet(slid, dlid, vesw, payload=b"\0" * 64):
-            length = (20 + len(payload) + 5 + 7) // 8
-            pad = length * 8 - 20 - len(payload) - 5
-            words = (slid & 0xFFFFF | length << 20, dlid & 0xFFFFF | 1 << 31 | 2 << 29, 0xFFFF << 16 | 0x78, 0, vesw << 16)
-            return struct.pack("<5I", *words) + payload + b"\0" * (pad + 4) + bytes((pad,))
-
-        mad = struct.pack(">BBBB", 0x80, 0x34, 0x80, 1) + b"\xff" * 2044
-        sent = {"packet_qp": [b"short", b"\xff" * 19, packet(here + 100, there, 100), packet(here, there + 100, 100), packet(here, there, 999),
-                              packet(here, there, 100), b"\xff" * 2048],
-                "mad_qp": [b"short", mad[:2047], mad, b"\0" * 2048]}
-        script = pathlib.Path(self.folder, "sender.py")
-        script.write_text(SENDER, encoding="utf-8")
-        script.chmod(0o644)
-        before = {name: self.counter("h2", name) for name in ("port_rx_truncated", "port_rx_misrouted", "rx_bad_veswid", "rx_logic")}
-        for qp, payloads in sent.items():
-            self.on("h1", namespaces.PYTHON, str(script), str(there), str(shown[qp]), str(TUNNEL_QKEY), *(payload.hex() for payload in payloads))
-        wanted = {"port_rx_truncated": 4, "port_rx_misrouted": 3, "rx_bad_veswid": 1, "rx_logic": 1}
-        self.assertTrue(namespaces.eventually(lambda: {name: self.counter("h2", name) - was for name, was in before.items()} == wanted, 10),
-                        {name: self.counter("h2", name) - was for name, was in before.items()})
-        self.reaches()
-
     def test_tcp_carries_a_file_over_links_that_lose(self):
         self.vnic_up("h1", "h2")
         self.weft("fault", "add", "drop p=0.01 link=h1:1")
@@ -377,12 +397,50 @@ class AsThisUser(Vnic, unittest.TestCase):
             self.assertLessEqual(ticks_of(pid) - was, IDLE_TICKS)
 
     def test_processes_end_with_the_fabric_that_is_killed(self):
-        daemon, _ = self.up("star:2")
+        daemon, _ = self.up(self.links + "star:2")
         self.weft("em", "up", "h1", self.file(switch("blue", 100, "h1", "h2")))
         self.weft("vnic", "up", "h1", "h2")
         pids = [self.pid_of("vnic", "h1"), self.pid_of("vnic", "h2"), self.pid_of("em", "h1")]
         os.kill(daemon, signal.SIGKILL)
         self.assertTrue(namespaces.eventually(lambda: not any(map(namespaces.is_running, pids))))
+
+    def counts(self, host, wanted, do):
+        """So much more of each counter at the host."""
+        before = {name: self.counter(host, name) for name in wanted}
+        do()
+        grown = lambda: {name: self.counter(host, name) - was for name, was in before.items()}  # noqa: E731
+        self.assertTrue(namespaces.eventually(lambda: grown() == wanted, 10), grown())
+
+    def script(self, text):
+        path = pathlib.Path(self.folder, "sender.py")
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o644)
+        return str(path)
+
+
+class AsThisUser(OnEitherKindOfLink, unittest.TestCase):
+    def test_jumbo_frames_go_as_far_as_the_links_let_them(self):
+        self.vnic_up("h1", "h2", switches=[switch("blue", 100, "h1", "h2", options="mtu = 3000\n")])
+        self.assertIn("mtu 3000", self.on("h1", "ip", "link", "show", "dev", "opa0").stdout)
+        self.reaches()
+        self.assertIn("2 received", self.ping("h1", "-c", "2", "-i", "1", "-M", "do", "-s", "2972", "10.78.0.2"))
+
+    def test_what_is_no_packet_is_counted(self):
+        """A program of another host sends to the agent's QPs what no switch of Omni-Path would carry; it knows their numbers and the Q_Key."""
+        self.vnic_up("h1", "h2")
+        shown = self.shown("h2")
+        here, there = self.shown("h1")["lid"], shown["lid"]
+        mad = struct.pack(">BBBB", 0x80, 0x34, 0x80, 1) + b"\xff" * 2044
+        sent = {"packet_qp": [b"short", b"\xff" * 19, packet_16b(here + 100, there, 100), packet_16b(here, there + 100, 100), packet_16b(here, there, 999),
+                              packet_16b(here, there, 100), b"\xff" * 2048],
+                "mad_qp": [b"short", mad[:2047], mad, b"\0" * 2048]}
+
+        def send():
+            for qp, payloads in sent.items():
+                self.on("h1", namespaces.PYTHON, self.script(SENDER), str(there), str(shown[qp]), str(TUNNEL_QKEY), *(payload.hex() for payload in payloads))
+
+        self.counts("h2", {"port_rx_truncated": 4, "port_rx_misrouted": 3, "rx_bad_veswid": 1, "rx_logic": 1}, send)
+        self.reaches()
 
     def test_what_cannot_be_is_refused_in_words(self):
         self.vnic_up("h1", "h2")
@@ -403,7 +461,7 @@ class AsThisUser(Vnic, unittest.TestCase):
         self.assertIn("weft vnic up HOST", self.weft("vnic", "show", "h1", check=False).stderr)
 
     def test_who_does_not_wait_needs_no_manager(self):
-        self.up("star:2")
+        self.up(self.links + "star:2")
         self.assertIn("waits for an Ethernet Manager", self.weft("vnic", "up", "h2", "--no-wait", "--address", "10.0.5.2/24").stdout)
         self.assertEqual(self.shown("h2")["interfaces"], [])
         self.weft("em", "up", "h1", self.file(switch("blue", 100, "h1", "h2")))
@@ -417,8 +475,62 @@ class AsThisUser(Vnic, unittest.TestCase):
             self.assertGreater(guide.check(self, GUIDE, pathlib.Path(folder)), 9)
 
 
+class OnOmniPath(OnEitherKindOfLink, unittest.TestCase):
+    links = "opa:"
+
+    def test_jumbo_frames_are_as_long_as_the_links_let_them(self):
+        self.vnic_up("h1", "h2", switches=[switch("blue", 100, "h1", "h2", options=f"mtu = {MOST_MTU}\n")])
+        self.assertIn(f"mtu {MOST_MTU}", self.on("h1", "ip", "link", "show", "dev", "opa0").stdout)
+        self.reaches()
+        self.assertIn("2 received", self.ping("h1", "-c", "2", "-i", "1", "-M", "do", "-s", str(MOST_MTU - 28), "10.78.0.2"))
+        self.transfer()
+
+    def test_ports_have_lids_beyond_16_bits_and_are_named_by_their_kind(self):
+        self.vnic_up("h1", "h2")
+        shown = self.shown("h1")
+        self.assertEqual((shown["link"], shown["mad_qp"], shown["packet_qp"]), ("opa", 0, 0))
+        self.assertGreater(shown["lid"], 0xFFFF)
+        self.assertIn(f"Omni-Path port with LID {shown['lid']:#08x}, announced", self.weft("vnic", "show", "h1").stdout)
+        self.assertEqual([one["multicast_lid"] for one in self.managed()["switches"]], [FIRST_GROUP + 100])
+
+    def test_a_killed_agents_port_is_absent_at_once(self):  # R-VN-12: the capability ends with the program
+        self.vnic_up("h1", "h2")
+        os.kill(self.pid_of("vnic", "h2"), signal.SIGKILL)
+        self.assertTrue(namespaces.eventually(lambda: self.managed()["ports"]["blue", "h2"]["state"] == "absent", 5))
+
+    def test_a_host_with_both_kinds_of_ports_uses_omni_path(self):
+        topology = pathlib.Path(self.folder, "both.toml")
+        hosts = "".join(f'[[host]]\nname = "h{number}"\n[[host.hca]]\n[[host.hca]]\nlink = "opa"\n' for number in (1, 2))
+        topology.write_text(f'{hosts}[[link]]\na = "h1:1"\nb = "h2:1"\n[[link]]\na = "h1/weft1:1"\nb = "h2/weft1:1"\n', encoding="utf-8")
+        topology.chmod(0o644)
+        os.chmod(self.folder, 0o755)
+        self.up(str(topology))
+        self.weft("em", "up", "h1", self.file(switch("blue", 100, "h1", "h2")))
+        self.weft("vnic", "up", "h1", "h2")
+        self.assertEqual(self.shown("h2")["link"], "opa")
+        self.weft("link", "down", "h1:1")
+        self.reaches()
+
+    def test_what_is_no_packet_is_counted(self):
+        """A program at another Omni-Path port sends what it should not, by the messages of the control protocol; its port's LID is true."""
+        self.vnic_up("h1", "h2", topology="star:3")
+        there = self.shown("h2")["lid"]
+        here = next(port["lid"] for port in json.loads(self.weft("status", "--json").stdout)["ports"] if port["name"] == "h3:1")
+        sent = [b"short", b"\xff" * 64, packet_16b(here + 100, there, 100, right=True), packet_16b(here, there, 999, right=True), packet_16b(here, there, 100)]
+        protocol = str(weft_clients.ROOT / "src" / "uabi")
+        self.counts("h2", {"port_rx_truncated": 0, "port_rx_misrouted": 0, "port_packets_received": 2, "rx_bad_veswid": 1, "rx_logic": 1},
+                    lambda: self.on("h3", namespaces.PYTHON, self.script(OMNI_PATH_SENDER), protocol, *(payload.hex() for payload in sent)))
+        log = pathlib.Path(self.folder, "run", self.fabric, "log").read_text(encoding="utf-8")
+        self.assertIn("16B packets that are none", log)
+        self.reaches()
+
+
 class AsOrdinaryUser(Vnic, unittest.TestCase):
     ordinary = True
+
+
+class AsOrdinaryUserOnOmniPath(AsOrdinaryUser):
+    links = "opa:"
 
 
 if __name__ == "__main__":

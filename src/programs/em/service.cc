@@ -50,7 +50,7 @@ Result<std::unique_ptr<Service>> Service::start(SwitchesFile file, std::uint8_t 
   };
   Service& made = *service;
   made.signals_ = os::UniqueFd{signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
-  auto port = vnic::OpaPort::open(vnic::OpaPort::Use::Mads,
+  auto port = vnic::OpaPort::open(vnic::OpaPort::Use::Manager,
                                   {.mad =
                                        [&made](const opa_vnic::VemaPeer& from, ByteSpan mad) {
                                          if (made.manager_) {
@@ -82,6 +82,9 @@ Result<void> Service::run(const std::function<void()>& on_up) {
       return fail(ErrorCode::TimedOut,
                   "there is no multicast group for a virtual switch: the port is not active, or no "
                   "subnet manager answers (weft status)");
+    }
+    if (auto flushed = port_->flush(); !flushed) {
+      return flushed;
     }
     waits_.clear();
     waits_.add(signals_.get());
@@ -125,19 +128,19 @@ Result<bool> Service::work(Instant now) {
 
 /// A manager has a LID, to which traps go; with another LID it is another manager.
 void Service::follow_port(Instant now) {
-  const Lid lid = port_->port().lid;
-  if (port_->port().is_active() && lid.is_unicast() && lid != lid_) {
+  const Lid lid = port_->lid();
+  if (port_->is_active() && lid != Lid{} && lid != lid_) {
     lid_ = lid;
     manager_ = std::make_unique<EthernetManager>(
         opa_vnic::ManagerAddress{
-            .lid = lid.value(), .sl = trap_sl_, .pkey = port_->port().management_pkey()},
+            .lid = lid.value(), .sl = trap_sl_, .pkey = port_->management_pkey()},
         random_seed(), opa_vnic::ManagerLimits{.interval = kBetweenCounters});
     manager_->set_config(config_, now);
     known_.clear();
   }
-  std::set<Gid> groups;
+  std::set<vnic::FloodGroup> groups;
   for (const SwitchConfig& one : file_.switches) {
-    groups.insert(vnic::group_of(one.fabric_id, one.vesw_id));
+    groups.insert({.fabric_id = one.fabric_id, .vesw_id = one.vesw_id});
   }
   port_->set_groups(groups, now);
 }
@@ -146,7 +149,7 @@ void Service::follow_port(Instant now) {
 void Service::follow_config(Instant now) {
   opa_vnic::ManagerConfig config;
   for (const SwitchConfig& one : file_.switches) {
-    const auto mlid = port_->lid_of_group(vnic::group_of(one.fabric_id, one.vesw_id));
+    const auto mlid = port_->lid_of_group({.fabric_id = one.fabric_id, .vesw_id = one.vesw_id});
     const auto before = std::ranges::find(config_.switches, one.vesw_id, &SwitchConfig::vesw_id);
     if (mlid) {
       SwitchConfig made = one;

@@ -26,6 +26,10 @@ Result<DaemonAnswer> ask_daemon(const os::PacketSocket& socket, const uabi::Mess
   if (auto sent = socket.send(uabi::encode(request), descriptors); !sent) {
     return std::unexpected(sent.error());
   }
+  return receive_answer(socket);
+}
+
+Result<DaemonAnswer> receive_answer(const os::PacketSocket& socket) {
   pollfd wait{.fd = socket.fd(), .events = POLLIN, .revents = 0};
   if (::poll(&wait, 1, kAnswersWithinMs) != 1) {
     return fail(ErrorCode::TimedOut, "the fabric's daemon does not answer");

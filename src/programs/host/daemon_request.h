@@ -31,5 +31,7 @@ struct DaemonAnswer {
 [[nodiscard]] Result<DaemonAnswer> ask_daemon(const os::PacketSocket& socket,
                                               const uabi::Message& request,
                                               std::span<const int> descriptors = {});
+/// Another message that belongs to the answer; fails likewise.
+[[nodiscard]] Result<DaemonAnswer> receive_answer(const os::PacketSocket& socket);
 
 }  // namespace weft::programs

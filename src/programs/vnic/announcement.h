@@ -32,6 +32,8 @@ struct Announcement {
   Lid lid{};
   Qpn mad_qp{};     ///< of the agent of virtual NICs
   Qpn packet_qp{};  ///< of 16B packets
+  /// Of an Omni-Path port, which has no QPs: another number is another program.
+  std::uint32_t serial{};
   bool operator==(const Announcement&) const = default;
 };
 

@@ -1,4 +1,4 @@
-#include "programs/vnic/opa_port.h"
+#include "programs/vnic/datagram_port.h"
 
 #include <algorithm>
 #include <utility>
@@ -36,13 +36,13 @@ void learn(std::map<Lid, Qpn>& peers, Lid lid, Qpn qp, std::size_t most) {
 
 }  // namespace
 
-Result<std::unique_ptr<OpaPort>> OpaPort::open(Use use, Handlers handlers) {
+Result<std::unique_ptr<OpaPort>> DatagramPort::open(Use use, Handlers handlers) {
   auto mads = open_management();
   if (!mads) {
     return std::unexpected(std::move(mads.error()));
   }
   std::unique_ptr<net::UdPort> packets;
-  if (use == Use::MadsAndPackets) {
+  if (use == Use::Agent) {
     auto opened = net::UdPort::open();
     if (!opened) {
       return std::unexpected(std::move(opened.error()));
@@ -60,8 +60,9 @@ Result<std::unique_ptr<OpaPort>> OpaPort::open(Use use, Handlers handlers) {
   if (!sa_mads) {
     return std::unexpected(std::move(sa_mads.error()));
   }
-  std::unique_ptr<OpaPort> port{
-      new OpaPort{std::move(handlers), *std::move(mads), std::move(packets), *std::move(sa_mads)}
+  std::unique_ptr<DatagramPort> port{
+      new DatagramPort{std::move(handlers), *std::move(mads), std::move(packets),
+                       *std::move(sa_mads)}
   };
   if (auto followed = port->follow_port(os::now()); !followed) {
     return std::unexpected(std::move(followed.error()));
@@ -75,8 +76,8 @@ Result<std::unique_ptr<OpaPort>> OpaPort::open(Use use, Handlers handlers) {
   return port;
 }
 
-OpaPort::OpaPort(Handlers handlers, std::unique_ptr<net::UdPort> mads,
-                 std::unique_ptr<net::UdPort> packets, SaPort sa_mads)
+DatagramPort::DatagramPort(Handlers handlers, std::unique_ptr<net::UdPort> mads,
+                           std::unique_ptr<net::UdPort> packets, SaPort sa_mads)
     : handlers_(std::move(handlers)),
       mads_(std::move(mads)),
       packets_(std::move(packets)),
@@ -87,7 +88,7 @@ OpaPort::OpaPort(Handlers handlers, std::unique_ptr<net::UdPort> mads,
   sa_.set_other_owner([](const Gid&) { return Flags{wire::JoinState::FullMember}; });
 }
 
-void OpaPort::add_to(PollSet& waits) const {
+void DatagramPort::add_to(PollSet& waits) const {
   waits.add(sa_mads_.fd());
   for (const net::UdPort* const one : {mads_.get(), packets_.get()}) {
     if (one != nullptr) {
@@ -97,7 +98,7 @@ void OpaPort::add_to(PollSet& waits) const {
   }
 }
 
-Result<bool> OpaPort::work(const PollSet& waits, Instant now) {
+Result<bool> DatagramPort::work(const PollSet& waits, Instant now) {
   if (auto taken = take_events(waits, now); !taken) {
     return std::unexpected(std::move(taken.error()));
   }
@@ -123,7 +124,7 @@ Result<bool> OpaPort::work(const PollSet& waits, Instant now) {
   return more;
 }
 
-Result<void> OpaPort::take_events(const PollSet& waits, Instant now) {
+Result<void> DatagramPort::take_events(const PollSet& waits, Instant now) {
   bool has_changed = false;
   for (net::UdPort* const one : {mads_.get(), packets_.get()}) {
     if (one == nullptr || !waits.is_ready(one->events_fd())) {
@@ -142,7 +143,7 @@ Result<void> OpaPort::take_events(const PollSet& waits, Instant now) {
   return has_changed ? follow_port(now) : Result<void>{};
 }
 
-Result<void> OpaPort::follow_port(Instant now) {
+Result<void> DatagramPort::follow_port(Instant now) {
   auto port = mads_->attributes();
   if (!port) {
     return std::unexpected(std::move(port.error()));
@@ -169,7 +170,7 @@ Result<void> OpaPort::follow_port(Instant now) {
   return {};
 }
 
-Result<bool> OpaPort::take_sa_mads(const PollSet& waits, Instant now) {
+Result<bool> DatagramPort::take_sa_mads(const PollSet& waits, Instant now) {
   if (!waits.is_ready(sa_mads_.fd())) {
     return false;
   }
@@ -186,7 +187,7 @@ Result<bool> OpaPort::take_sa_mads(const PollSet& waits, Instant now) {
   return false;  // what is left is found again by waiting
 }
 
-void OpaPort::receive_mad(const mad::ReceivedDatagram& datagram) {
+void DatagramPort::receive_mad(const mad::ReceivedDatagram& datagram) {
   if (datagram.destination_qp == kMulticastQpn) {
     return;  // frames that were flooded: a manager is in its switches' groups, and forwards nothing
   }
@@ -204,7 +205,7 @@ void OpaPort::receive_mad(const mad::ReceivedDatagram& datagram) {
 }
 
 /// A switch of Omni-Path would not let through what does not come from its port, or is for another.
-void OpaPort::receive_packet(const mad::ReceivedDatagram& datagram) {
+void DatagramPort::receive_packet(const mad::ReceivedDatagram& datagram) {
   if (datagram.payload.size() < wire::kSizeOf<wire::Opa16bHeader>) {
     ++counters_.rx_truncated;
     return;
@@ -223,7 +224,7 @@ void OpaPort::receive_packet(const mad::ReceivedDatagram& datagram) {
   handlers_.packet(datagram.payload);
 }
 
-OpaPortCounters OpaPort::counters() const {
+OpaPortCounters DatagramPort::counters() const {
   OpaPortCounters all = counters_;
   for (const net::UdPort* const one : {mads_.get(), packets_.get()}) {
     all.tx_refused += one == nullptr ? 0 : one->counters().refused + one->counters().failed;
@@ -231,7 +232,7 @@ OpaPortCounters OpaPort::counters() const {
   return all;
 }
 
-void OpaPort::send_mad(const opa_vnic::VemaPeer& to, std::vector<std::byte> mad) {
+void DatagramPort::send_mad(const opa_vnic::VemaPeer& to, std::vector<std::byte> mad) {
   if (to.sl > kLastServiceLevel) {
     ++counters_.mads_unroutable;
     return;
@@ -244,7 +245,7 @@ void OpaPort::send_mad(const opa_vnic::VemaPeer& to, std::vector<std::byte> mad)
   });
 }
 
-void OpaPort::send_mad_to_agent(Lid to, std::vector<std::byte> mad) {
+void DatagramPort::send_mad_to_agent(Lid to, std::vector<std::byte> mad) {
   const auto found = announced_.find(to);
   if (found == announced_.end()) {
     ++counters_.mads_unroutable;
@@ -254,7 +255,7 @@ void OpaPort::send_mad_to_agent(Lid to, std::vector<std::byte> mad) {
            std::move(mad));
 }
 
-void OpaPort::send_mad_to_manager(opa_vnic::VemaPeer to, std::vector<std::byte> mad) {
+void DatagramPort::send_mad_to_manager(opa_vnic::VemaPeer to, std::vector<std::byte> mad) {
   const auto found = managers_.find(to.lid);
   if (found == managers_.end()) {
     ++counters_.mads_unroutable;
@@ -264,7 +265,7 @@ void OpaPort::send_mad_to_manager(opa_vnic::VemaPeer to, std::vector<std::byte> 
   send_mad(to, std::move(mad));
 }
 
-void OpaPort::send_packet(std::vector<std::byte> packet, Instant now) {
+void DatagramPort::send_packet(std::vector<std::byte> packet, Instant now) {
   const auto header =
       wire::unpack<wire::Opa16bHeader>(ByteSpan{packet}.first<wire::kSizeOf<wire::Opa16bHeader>>());
   if (packet.size() > max_packet_bytes()) {
@@ -287,7 +288,7 @@ void OpaPort::send_packet(std::vector<std::byte> packet, Instant now) {
   });
 }
 
-void OpaPort::send_to_group(std::vector<std::byte> packet, Lid mlid) {
+void DatagramPort::send_to_group(std::vector<std::byte> packet, Lid mlid) {
   const auto found = std::ranges::find_if(groups_, [&](const auto& group) {
     return group.second.record && group.second.record->mlid == mlid;
   });

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "programs/vnic/opa_port.h"
+#include "programs/vnic/datagram_port.h"
 #include "wire/mad/component_mask.h"
 
 namespace weft::programs::vnic {
@@ -15,13 +15,13 @@ constexpr sa::QueryOptions kQuery{.timeout = Duration::seconds(2), .tries = 4};
 
 }  // namespace
 
-void OpaPort::announce(std::string host, Instant now) {
+void DatagramPort::announce(std::string host, Instant now) {
   host_ = std::move(host);
   wants_announcement_ = true;
   renew_at_ = now;
 }
 
-void OpaPort::withdraw(Instant now) {
+void DatagramPort::withdraw(Instant now) {
   if (!std::exchange(wants_announcement_, false)) {
     return;
   }
@@ -40,7 +40,7 @@ void OpaPort::withdraw(Instant now) {
       now));  // its lease would end it, too
 }
 
-void OpaPort::renew(Instant now) {
+void DatagramPort::renew(Instant now) {
   renew_at_ = now + kAgain;
   if (!port().can_query() || !packets_) {
     return;
@@ -68,7 +68,7 @@ void OpaPort::renew(Instant now) {
   }
 }
 
-void OpaPort::look_up(Instant now) {
+void DatagramPort::look_up(Instant now) {
   if (is_looking_up_ || now < next_look_ || !port().can_query()) {
     return;
   }
@@ -91,7 +91,7 @@ void OpaPort::look_up(Instant now) {
 }
 
 /// Of two that say that they have a LID, the last.
-void OpaPort::take_announced(const std::vector<wire::ServiceRecord>& records) {
+void DatagramPort::take_announced(const std::vector<wire::ServiceRecord>& records) {
   std::map<Lid, Announcement> now_announced;
   for (const wire::ServiceRecord& record : records) {
     if (const auto one = from_record(record)) {
@@ -108,7 +108,11 @@ void OpaPort::take_announced(const std::vector<wire::ServiceRecord>& records) {
   handlers_.changed();
 }
 
-void OpaPort::set_groups(const std::set<Gid>& wanted, Instant now) {
+void DatagramPort::set_groups(const std::set<FloodGroup>& groups, Instant now) {
+  std::set<Gid> wanted;
+  for (const FloodGroup& group : groups) {
+    wanted.insert(group_of(group.fabric_id, group.vesw_id));
+  }
   for (auto at = groups_.begin(); at != groups_.end();) {
     if (wanted.contains(at->first)) {
       ++at;
@@ -127,7 +131,7 @@ void OpaPort::set_groups(const std::set<Gid>& wanted, Instant now) {
   }
 }
 
-void OpaPort::join(const Gid& group, Membership& membership, Instant now) {
+void DatagramPort::join(const Gid& group, Membership& membership, Instant now) {
   membership = {};
   const auto joined = sa_.join(
       group_record(group, port().pkeys.empty() ? kDefaultPKey : port().pkeys.front()),
@@ -143,8 +147,8 @@ void OpaPort::join(const Gid& group, Membership& membership, Instant now) {
   }
 }
 
-void OpaPort::take_membership(const Gid& group, const sa::Answer<wire::McMemberRecord>& answer,
-                              Instant now) {
+void DatagramPort::take_membership(const Gid& group, const sa::Answer<wire::McMemberRecord>& answer,
+                                   Instant now) {
   const auto found = groups_.find(group);
   if (found == groups_.end()) {
     return;
@@ -157,14 +161,14 @@ void OpaPort::take_membership(const Gid& group, const sa::Answer<wire::McMemberR
   handlers_.changed();
 }
 
-std::optional<Lid> OpaPort::lid_of_group(const Gid& group) const {
+std::optional<Lid> DatagramPort::lid_of_group(const Gid& group) const {
   const auto found = groups_.find(group);
   return found != groups_.end() && found->second.record ? std::optional{found->second.record->mlid}
                                                         : std::nullopt;
 }
 
 /// So that the daemon leaves the groups when this process is gone, however it ends.
-Result<void> OpaPort::attach() {
+Result<void> DatagramPort::attach() {
   std::map<Gid, Lid> attachments;
   for (const auto& [mgid, membership] : groups_) {
     if (membership.record) {
@@ -174,7 +178,7 @@ Result<void> OpaPort::attach() {
   return (packets_ ? packets_ : mads_)->set_attachments(attachments);
 }
 
-void OpaPort::handle_timeouts(Instant now) {
+void DatagramPort::handle_timeouts(Instant now) {
   if (renew_at_ <= now) {
     renew(now);
   }
@@ -187,7 +191,7 @@ void OpaPort::handle_timeouts(Instant now) {
   sa_.handle_timeout(now);
 }
 
-Instant OpaPort::deadline() const {
+Instant DatagramPort::deadline() const {
   Instant first = std::min({gsi_.deadline(), sa_.deadline(), renew_at_});
   for (const auto& [group, membership] : groups_) {
     first = std::min(first, membership.join_at);

@@ -21,6 +21,8 @@ class PollSet {
  public:
   void clear() { waits_.clear(); }
   void add(int fd) { waits_.push_back({.fd = fd, .events = POLLIN, .revents = 0}); }
+  /// Beside add(), if it is also waited for what it has room for.
+  void add_writable(int fd) { waits_.push_back({.fd = fd, .events = POLLOUT, .revents = 0}); }
   void add(std::span<const int> all) {
     for (const int fd : all) {
       add(fd);

@@ -82,7 +82,8 @@ std::vector<NamedCount> named(const OpaPortCounters& counters) {
       {"port_tx_too_long",      counters.tx_too_long     },
       {"port_tx_refused",       counters.tx_refused      },
       {"port_rx_truncated",     counters.rx_truncated    },
-      {"port_rx_misrouted",     counters.rx_misrouted    }
+      {"port_rx_misrouted",     counters.rx_misrouted    },
+      {"port_rx_lost",          counters.rx_lost         }
   };
 }
 
@@ -112,13 +113,16 @@ std::string show_vnics(const PortView& port, std::span<const VnicView> vnics, bo
   }
   const auto counts = named(port.counters);
   if (is_json) {
-    return fmt::format(R"({{"lid": {}, "announced": {}, "mad_qp": {}, "packet_qp": {}, )"
-                       R"("interfaces": [{}], "port": {}}})"
+    return fmt::format(R"({{"link": "{}", "lid": {}, "announced": {}, "mad_qp": {}, )"
+                       R"("packet_qp": {}, "interfaces": [{}], "port": {}}})"
                        "\n",
-                       port.lid.value(), port.is_announced, port.mad_qp.value(),
-                       port.packet_qp.value(), text, json_of(counts));
+                       port.is_omni_path ? "opa" : "infiniband", port.lid.value(),
+                       port.is_announced, port.mad_qp.value(), port.packet_qp.value(), text,
+                       json_of(counts));
   }
-  return fmt::format("port with LID {}, {}\n{}{}", port.lid.value(),
+  return fmt::format("{} with LID {}, {}\n{}{}", port.is_omni_path ? "Omni-Path port" : "port",
+                     port.is_omni_path ? fmt::format("{:#08x}", port.lid.value())
+                                       : std::to_string(port.lid.value()),
                      port.is_announced ? "announced" : "not announced", indented(counts), text);
 }
 

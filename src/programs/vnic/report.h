@@ -29,6 +29,7 @@ struct VnicView {
 };
 
 struct PortView {
+  bool is_omni_path{};
   Lid lid{};
   bool is_announced{};
   Qpn mad_qp{};

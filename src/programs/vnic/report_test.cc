@@ -38,13 +38,20 @@ TEST(VnicReport, SaysWhatCountsInText) {
 
 TEST(VnicReport, HasEveryCounterInJson) {
   const auto text = show_vnics({.lid = Lid{5}}, one_vnic(), true);
-  EXPECT_TRUE(text.starts_with(R"({"lid": 5, "announced": false, "mad_qp": 0, "packet_qp": 0, )"
-                               R"("interfaces": [{)"))
+  EXPECT_TRUE(text.starts_with(R"({"link": "infiniband", "lid": 5, "announced": false, )"
+                               R"("mad_qp": 0, "packet_qp": 0, "interfaces": [{)"))
       << text;
   EXPECT_TRUE(text.ends_with("}\n"));
   EXPECT_NE(text.find(R"("rx_runt": 0)"), std::string::npos);
   EXPECT_NE(text.find(R"("tx_dlid_zero": 3)"), std::string::npos);
   EXPECT_EQ(text.find(R"("tx_errors": 3)"), text.rfind(R"("tx_errors": 3)")) << "once";
+}
+
+TEST(VnicReport, SaysWhichKindOfLinkCarriesIt) {
+  const PortView port{.is_omni_path = true, .lid = Lid{0x01'0001}, .is_announced = true};
+  EXPECT_TRUE(show_vnics(port, one_vnic(), false)
+                  .starts_with("Omni-Path port with LID 0x010001, announced\n"));
+  EXPECT_TRUE(show_vnics(port, one_vnic(), true).starts_with(R"({"link": "opa", "lid": 65537, )"));
 }
 
 TEST(VnicReport, SaysThatAPortIsOfNoSwitch) {

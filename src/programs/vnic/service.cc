@@ -40,6 +40,10 @@ constexpr std::size_t kMostPadding = 7;
   return header && header->ether_type == wire::kEtherTypeVlan ? kEthernetAndTag : kEthernet;
 }
 
+[[nodiscard]] FloodGroup group_of(const wire::VeswInfo& vesw) {
+  return {.fabric_id = vesw.fabric_id, .vesw_id = vesw.vesw_id, .mlid = Lid{vesw.multicast_dlid}};
+}
+
 void log(std::string_view what) { fmt::print(stderr, "weft-vnic: {}\n", what); }
 
 }  // namespace
@@ -73,7 +77,7 @@ Result<void> Service::open() {
     return std::unexpected(probe.error());
   }
   auto port =
-      OpaPort::open(OpaPort::Use::MadsAndPackets,
+      OpaPort::open(OpaPort::Use::Agent,
                     {.mad =
                          [this](const opa_vnic::VemaPeer& from, ByteSpan mad) {
                            vnics_->handle_mad(kPort, from, mad, os::now());
@@ -109,6 +113,9 @@ Result<void> Service::run(const std::function<void(const std::string&)>& on_up) 
                       : "no Ethernet Manager has made this host a port of a virtual switch (weft "
                         "em up HOST FILE; weft em show HOST); --no-wait waits for none");
     }
+    if (auto flushed = port_->flush(); !flushed) {
+      return flushed;
+    }
     wait_set(waits_);
     const Instant until = has_told_ ? deadline() : std::min(deadline(), up_until);
     if (auto waited = waits_.wait(*has_more ? now : until); !waited) {
@@ -123,6 +130,9 @@ Result<void> Service::run(const std::function<void(const std::string&)>& on_up) 
   port_->set_groups({}, os::now());
   while (!port_->is_idle() && os::now() < end) {
     waits_.clear();
+    if (!port_->flush() || port_->is_idle()) {
+      break;
+    }
     port_->add_to(waits_);
     if (!waits_.wait(std::min(end, port_->deadline())) || !port_->work(waits_, os::now())) {
       break;
@@ -185,15 +195,15 @@ Result<bool> Service::work(Instant now) {
 }
 
 void Service::follow_port(Instant now) {
-  const bool is_active = port_->port().is_active();
+  const bool is_active = port_->is_active();
   if (is_active != std::exchange(was_active_, is_active)) {
     vnics_->handle_port_event(kPort, is_active, now);
   }
-  std::set<Gid> groups;
+  std::set<FloodGroup> groups;
   for (const auto& [number, vport] : vnics_->get_port(kPort)->vports()) {
     const wire::VeswInfo vesw = vport.info().vesw;
     if (vesw.vesw_id != 0) {
-      groups.insert(group_of(vesw.fabric_id, vesw.vesw_id));
+      groups.insert(group_of(vesw));
     }
   }
   port_->set_groups(groups, now);
@@ -205,7 +215,9 @@ void Service::follow_interfaces(Instant now) {
       wire::kSizeOf<wire::Opa16bHeader> + kMostPadding + wire::kOpaIcrcBytes + wire::kOpaTailBytes;
   const std::size_t room = port_->max_packet_bytes();
   const auto most = static_cast<std::uint16_t>(
-      room > overhead + kEthernetAndTag ? room - overhead - kEthernetAndTag : 0);
+      room > overhead + kEthernetAndTag
+          ? std::min<std::size_t>(room - overhead - kEthernetAndTag, opa_vnic::kMaxEthMtu)
+          : 0);
   for (auto& [name, tap] : taps_) {
     VirtualPort* const vport = vnics_->get_vport(name);
     if (vport == nullptr) {
@@ -275,7 +287,7 @@ void Service::tell_if_up() {
   }
   for (const auto& [number, vport] : vnics_->get_port(kPort)->vports()) {
     const wire::VeswInfo vesw = vport.info().vesw;
-    const bool is_joined = port_->lid_of_group(group_of(vesw.fabric_id, vesw.vesw_id)).has_value();
+    const bool is_joined = port_->lid_of_group(group_of(vesw)).has_value();
     if (vport.is_forwarding() && is_joined) {
       std::string text = fmt::format("opa{}", number);
       for (const InterfaceAddress& address : options_.addresses) {
@@ -288,7 +300,7 @@ void Service::tell_if_up() {
   if (!options_.waits && port_->is_announced()) {
     has_told_ = true;
     on_up_(fmt::format("the agent is at LID {}, and waits for an Ethernet Manager",
-                       port_->port().lid.value()));
+                       port_->lid().value()));
   }
 }
 
@@ -334,7 +346,7 @@ void Service::send_packet(PortNumber, VirtualPort::Sent packet) {
 }
 
 wire::MacAddress Service::hardware_mac(const VirtualPortName& name) const {
-  return wire::MacAddress::from_number(kOuiOfOmniPath | (port_->port().lid.value() & 0xFFFFU) << 8 |
+  return wire::MacAddress::from_number(kOuiOfOmniPath | (port_->lid().value() & 0xFFFFU) << 8 |
                                        name.number);
 }
 

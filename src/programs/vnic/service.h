@@ -84,9 +84,7 @@ class Service final : private opa_vnic::Device {
   }
   void unregister_agent(PortNumber) override {}
   Result<void> set_ethernet_on_fabric(PortNumber port, bool is_supported) override;
-  [[nodiscard]] PKey management_pkey(PortNumber) const override {
-    return port_->port().management_pkey();
-  }
+  [[nodiscard]] PKey management_pkey(PortNumber) const override { return port_->management_pkey(); }
   void send_mad(PortNumber port, const opa_vnic::VemaPeer& to, std::vector<std::byte> mad) override;
   void send_packet(PortNumber port, opa_vnic::VirtualPort::Sent packet) override;
   [[nodiscard]] wire::MacAddress hardware_mac(const opa_vnic::VirtualPortName& name) const override;

@@ -24,7 +24,8 @@ std::string Service::answer(std::string_view line) const {
                      .not_for_us = vport.counters().not_for_us(),
                      .lost = tap == taps_.end() ? 0 : tap->second.lost});
   }
-  return show_vnics({.lid = port_->port().lid,
+  return show_vnics({.is_omni_path = port_->is_omni_path(),
+                     .lid = port_->lid(),
                      .is_announced = port_->is_announced(),
                      .mad_qp = port_->mad_qp(),
                      .packet_qp = port_->packet_qp(),
