@@ -212,6 +212,8 @@ class Vnic(namespaces.Account):
         self.assertEqual(said, "h1: opa0 10.78.0.1/16 fd77:16b::1/64 mtu 1500, virtual switch 100\n"
                                "h2: opa0 10.78.0.2/16 fd77:16b::2/64 mtu 1500, virtual switch 100\n")
         self.reaches()
+        for host in ("h1", "h2"):  # the kernel looks for duplicates first (RFC 4862 §5.4)
+            self.assertTrue(namespaces.eventually(lambda: "tentative" not in self.on(host, "ip", "-6", "address", "show", "dev", "opa0").stdout))
         self.reaches(address="fd77:16b::2")
         link = self.on("h1", "ip", "link", "show", "dev", "opa0").stdout
         self.assertIn("link/ether 00:11:75:06:40:01", link)
