@@ -71,6 +71,8 @@ struct CqAccess {
     auto cq = std::make_unique<Cq>(device, init.caller, init.vector);
     cq->context_ = init.context;
     cq->on_completion_ = init.on_completion;
+    cq->on_batch_end_ = init.on_batch_end;
+    cq->linger_ = CqLinger{init.lingers};
     cq->is_managed_ = true;
     cq->poll_context_ = init.poll_context;
     if (polling != nullptr) {
@@ -134,7 +136,8 @@ CqCounters Cq::counters() const {
   return {.completions = completions_.load(std::memory_order_relaxed),
           .batches = batches_.load(std::memory_order_relaxed),
           .rounds = rounds_.load(std::memory_order_relaxed),
-          .missed_events = missed_events_.load(std::memory_order_relaxed)};
+          .missed_events = missed_events_.load(std::memory_order_relaxed),
+          .armed = armed_.load(std::memory_order_relaxed)};
 }
 
 void Cq::notify() {
@@ -174,6 +177,17 @@ void Cq::log_unhandled(const Wc& wc) const {
                   wc.qpn.value(), caller(), std::to_underlying(wc.status)));
 }
 
+void Cq::tell(const Wc& wc) {
+  const CompletionHandler* const handler = wc.handler();
+  if (handler == nullptr || handler->done == nullptr) {
+    log_unhandled(wc);
+  } else if (on_completion_ != nullptr && !is_drain_marker(*handler)) {
+    on_completion_(*this, wc);
+  } else {
+    handler->done(*this, wc);
+  }
+}
+
 int Cq::process(int budget, std::span<Wc> batch) {
   int completed = 0;
   for (;;) {
@@ -186,17 +200,13 @@ int Cq::process(int budget, std::span<Wc> batch) {
     }
     batches_.fetch_add(1, std::memory_order_relaxed);
     completions_.fetch_add(count, std::memory_order_relaxed);
+    is_in_batch_.store(true, std::memory_order_relaxed);
     for (const Wc& wc : batch.first(count)) {
-      const CompletionHandler* const handler = wc.handler();
-      if (handler == nullptr || handler->done == nullptr) {
-        log_unhandled(wc);
-        continue;
-      }
-      if (on_completion_ != nullptr && !is_drain_marker(*handler)) {
-        on_completion_(*this, wc);
-      } else {
-        handler->done(*this, wc);
-      }
+      tell(wc);
+    }
+    is_in_batch_.store(false, std::memory_order_relaxed);
+    if (on_batch_end_ != nullptr) {
+      on_batch_end_(*this);
     }
     completed += static_cast<int>(count);
     if (count < room) {
@@ -205,16 +215,30 @@ int Cq::process(int budget, std::span<Wc> batch) {
   }
 }
 
+/// Polls. False: more may come soon, or there is more than the budget.
+bool Cq::leaves_nothing(int budget) {
+  for (unsigned looks = 0; looks < kCqLooksInARow; ++looks) {
+    const int completed = process(budget, {batch_.get(), kCqBatch});
+    if (completed >= budget) {
+      return false;
+    }
+    if (!linger_.polls_on(completed != 0, device().environment().now())) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void Cq::poll_round() {
   if (is_ending_.load(std::memory_order_acquire)) {
     return;
   }
-  const int budget = polling_of(poll_context_)->budget;
   rounds_.fetch_add(1, std::memory_order_relaxed);
-  if (process(budget, {batch_.get(), kCqBatch}) >= budget) {
+  if (!leaves_nothing(polling_of(poll_context_)->budget)) {
     work_->queue();  // others have their turn before
     return;
   }
+  armed_.fetch_add(1, std::memory_order_relaxed);
   const auto missed = request_notify(
       *this, NotifyFlags{NotifyFlag::NextCompletion} | NotifyFlag::ReportMissedEvents);
   if (missed && *missed) {

@@ -8,6 +8,7 @@
 #include "base/flags.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "core/cq_linger.h"
 #include "core/events.h"
 #include "core/resource.h"
 #include "core/work_request.h"
@@ -38,6 +39,8 @@ inline constexpr unsigned kCqBatch = 16;
 inline constexpr unsigned kCqDirectBatch = 8;
 inline constexpr int kCqSoftIrqBudget = 256;
 inline constexpr int kCqWorkQueueBudget = 65'536;
+/// Of a CQ that lingers: looks in one run of its context, before others have their turn. Policy.
+inline constexpr unsigned kCqLooksInARow = 16;
 
 /// What a managed CQ has done, for measurements.
 struct CqCounters {
@@ -45,6 +48,7 @@ struct CqCounters {
   std::uint64_t batches{};        ///< polls of the driver that gave something
   std::uint64_t rounds{};         ///< runs of the context
   std::uint64_t missed_events{};  ///< rounds that follow since completions came while arming
+  std::uint64_t armed{};          ///< how often a round ended in that
 };
 
 /// Completion queue. A managed one is polled by the core, which calls the handler that each work
@@ -62,6 +66,8 @@ class Cq final : public Resource {
   /// QPs, SRQs and WQs that use it.
   [[nodiscard]] std::uint32_t uses() const { return uses_.load(std::memory_order_acquire); }
   [[nodiscard]] CqCounters counters() const;
+  /// Handlers of completions are being called: CqInit::on_batch_end() follows.
+  [[nodiscard]] bool is_in_batch() const { return is_in_batch_.load(std::memory_order_relaxed); }
 
   void hold() { uses_.fetch_add(1, std::memory_order_relaxed); }
   void put() { uses_.fetch_sub(1, std::memory_order_acq_rel); }
@@ -78,7 +84,9 @@ class Cq final : public Resource {
   friend struct CqAccess;  // core/cq.cc
   int process(int budget, std::span<Wc> batch);
   void log_unhandled(const Wc& wc) const;
+  void tell(const Wc& wc);
   void poll_round();
+  [[nodiscard]] bool leaves_nothing(int budget);
 
   std::uint32_t capacity_{};
   const unsigned vector_;
@@ -95,7 +103,11 @@ class Cq final : public Resource {
   std::atomic<std::uint64_t> batches_{};
   std::atomic<std::uint64_t> rounds_{};
   std::atomic<std::uint64_t> missed_events_{};
+  std::atomic<std::uint64_t> armed_{};
+  CqLinger linger_{Duration{}};  // of the context
+  std::atomic<bool> is_in_batch_{};
   void (*on_completion_)(Cq& cq, const Wc& wc){};
+  void (*on_batch_end_)(Cq& cq){};
 };
 
 /// A managed CQ (`__ib_alloc_cq_user`).
@@ -103,12 +115,18 @@ struct CqInit {
   std::uint32_t entries{};  ///< at least so many
   unsigned vector{};        ///< completion vector, below the device's number of them
   PollContext poll_context{PollContext::WorkQueue};
+  /// How long it is polled on after a completion before it is armed, while that finds more
+  /// (CqLinger). For contexts whose thread waits for nothing else that could be slower.
+  Duration lingers{};
   void* context{};
   const char* caller{"core"};
   UserData* user_data{};
   /// Called in place of the handlers that work requests name, for an interface whose handlers are
   /// of another kind (src/kernel); those of the core's own requests are called as ever.
   void (*on_completion)(Cq& cq, const Wc& wc){};
+  /// Called after the handlers of completions that were polled together: what these have only
+  /// prepared may be posted at once then.
+  void (*on_batch_end)(Cq& cq){};
 };
 Result<Cq*> allocate_cq(Device& device, const CqInit& init);
 

@@ -162,6 +162,49 @@ TEST_F(CqTest, PollsAgainForWhatCameWhileItWasArmed) {
   registry_.unregister_device(driver.device());
 }
 
+TEST_F(CqTest, IsPolledOnForAWhileBeforeItIsArmedWhereItLingers) {
+  constexpr Duration kLingers = Duration::microseconds(50);
+  Cq& cq = **allocate_cq(driver_.device(), {.entries = 10, .lingers = kLingers});
+  complete(cq, 1);
+  ASSERT_TRUE(environment_.run_one());
+  EXPECT_THAT(log_, ElementsAre(1));
+  EXPECT_FALSE(driver_.fake(cq).is_armed);
+  EXPECT_EQ(environment_.posted().size(), 1U) << "others have their turn";
+  complete(cq, 2);  // which makes no event
+  environment_.skip(kLingers - Duration::nanoseconds(1));
+  ASSERT_TRUE(environment_.run_one());
+  EXPECT_THAT(log_, ElementsAre(1, 2));
+  EXPECT_FALSE(driver_.fake(cq).is_armed);
+  environment_.skip(kLingers);
+  environment_.run_all();
+  EXPECT_TRUE(driver_.fake(cq).is_armed);
+  EXPECT_EQ(cq.counters().armed, 1U);
+  complete(cq, 3);
+  EXPECT_EQ(environment_.posted().size(), 1U) << "it is told again";
+  EXPECT_TRUE(free_cq(cq));
+  EXPECT_THAT(log_, ElementsAre(1, 2));
+}
+
+/// What has happened, by whom.
+struct Told {
+  static void done(Cq& cq, const Wc& /*wc*/) { log += cq.is_in_batch() ? 'd' : '?'; }
+  static void end(Cq& cq) { log += cq.is_in_batch() ? '?' : 'e'; }
+  static std::string log;
+};
+std::string Told::log;
+
+TEST_F(CqTest, TellsWhenTheHandlersOfABatchAreOver) {
+  const CompletionHandler handler{.done = Told::done};
+  Told::log.clear();
+  Cq& cq = **allocate_cq(driver_.device(), {.entries = 100, .on_batch_end = Told::end});
+  for (unsigned i = 0; i < kCqBatch + 2; ++i) {
+    driver_.complete(cq, &handler);
+  }
+  environment_.run_all();
+  EXPECT_EQ(Told::log, std::string(kCqBatch, 'd') + "edde");
+  EXPECT_TRUE(free_cq(cq));
+}
+
 TEST_F(CqTest, RunsNoHandlerOnceItIsFreed) {
   Cq& cq = make(PollContext::WorkQueue);
   complete(cq, 1);
