@@ -7,12 +7,6 @@
 #include "ulp/iser/shared_receives.h"
 
 namespace weft::iser {
-namespace {
-
-constexpr std::uint32_t kMaxSges = 4;
-
-}  // namespace
-
 Result<std::unique_ptr<Channel>> Channel::create(core::Pd& pd, const ChannelOptions& options,
                                                  ChannelClient& client) {
   std::unique_ptr<Channel> channel{
@@ -23,7 +17,12 @@ Result<std::unique_ptr<Channel>> Channel::create(core::Pd& pd, const ChannelOpti
       options.shared != nullptr ? options.shared->most() : options.receive_depth;
   const core::CqInit cq{.entries = options.send_depth + receives + 2,
                         .poll_context = core::PollContext::WorkQueue,
-                        .caller = options.caller};
+                        .lingers = options.cq_lingers,
+                        .context = channel.get(),
+                        .caller = options.caller,
+                        .on_batch_end = [](core::Cq& ended) {
+                          static_cast<Channel*>(ended.context())->client_.handle_batch_end();
+                        }};
   const auto made_cq = core::allocate_any_cq(pd.device(), cq);
   if (!made_cq) {
     return std::unexpected(made_cq.error());

@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "base/time.h"
 #include "core/cq.h"
 #include "core/pd.h"
 #include "core/qp.h"
@@ -43,8 +44,11 @@ class ChannelClient {
   virtual void handle_failure(verbs::WcStatus status) = 0;
   /// Requests were retired.
   virtual void handle_room() = 0;
-  /// After drain(): the last call.
+  /// After drain(): the last call, but for handle_batch_end().
   virtual void handle_drained() = 0;
+  /// After calls for completions that came together: what they have made ready may be posted as one
+  /// chain.
+  virtual void handle_batch_end() {}
 
  protected:
   ~ChannelClient() = default;
@@ -57,6 +61,7 @@ struct ChannelOptions {
   SharedReceives* shared{};  ///< receives from there alone, which outlives it
   std::uint32_t regions{};   ///< for transfers; 0: they need none
   bool has_integrity{};      ///< registers regions with protection information
+  Duration cq_lingers{};     ///< core::CqInit::lingers
   const char* caller{"iser"};
   core::ObjectEventHandler qp_event{};  ///< of the QP's asynchronous events: it must not sleep
   void* qp_context{};
@@ -65,6 +70,8 @@ struct ChannelOptions {
 /// One thread: that of its completions.
 class Channel {
  public:
+  static constexpr std::uint32_t kMaxSges = 4;  // policy; every device has so many
+
   static Result<std::unique_ptr<Channel>> create(core::Pd& pd, const ChannelOptions& options,
                                                  ChannelClient& client);
   /// Drained, or never connected. Not from inside a completion.
@@ -74,6 +81,8 @@ class Channel {
 
   [[nodiscard]] core::Qp& qp() { return *qp_; }
   [[nodiscard]] SendQueue& sends() { return *sends_; }
+  /// The client is being called for completions, and handle_batch_end() follows.
+  [[nodiscard]] bool is_in_batch() const { return cq_->is_in_batch(); }
   /// A message that is made of its own octets.
   [[nodiscard]] std::unique_ptr<SendRequest> make_send(std::vector<std::byte> octets) const;
   [[nodiscard]] verbs::Sge sge_of(ByteSpan octets) const;

@@ -214,7 +214,8 @@ Result<void> Connection::open_resources(core::Device& device) {
                                  {.send_depth = std::min(sends, device.attributes().max_qp_wr - 1),
                                   .receive_depth = 2 * std::bit_ceil(options_.max_commands) + 1,
                                   .signal_interval = options_.signal_interval,
-                                  .has_integrity = protects},
+                                  .has_integrity = protects,
+                                  .cq_lingers = options_.cq_lingers},
                                  *this);
   if (!channel) {
     return std::unexpected(channel.error());

@@ -37,6 +37,7 @@ struct ConnectionOptions {
   bool protects{};       ///< commands may have T10-PI, where the device can register it
   /// Targets of Linux and tgt know no Hello.
   iscsi::HelloPolicy hello{iscsi::HelloPolicy::Never};
+  Duration cq_lingers{};  ///< core::CqInit::lingers
 };
 
 class Connection final : public ChannelClient, public CmHandler {

@@ -1,5 +1,6 @@
 #include "ulp/iser/send_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
@@ -12,7 +13,7 @@ SendQueue::SendQueue(core::Qp& qp, Options options, std::function<void(verbs::Wc
               "a full queue has a signalled request in it");
 }
 
-Result<void> SendQueue::post(SendRequests requests) {
+Result<void> SendQueue::post(SendRequests requests, SendRequests* refused) {
   if (requests.empty()) {
     return {};
   }
@@ -21,6 +22,9 @@ Result<void> SendQueue::post(SendRequests requests) {
     entries += request->entries;
   }
   if (entries > room()) {
+    if (refused != nullptr) {
+      *refused = std::move(requests);
+    }
     return fail(ErrorCode::TryAgain, "{} work requests and room for {}: wait for completions",
                 entries, room());
   }
@@ -41,7 +45,7 @@ Result<void> SendQueue::post(SendRequests requests) {
   const core::SendWr* bad = nullptr;
   auto posted = core::post_send(qp_, *next, &bad);
   if (!posted) {
-    take_back(before, bad);
+    take_back(before, bad, refused);
   }
   return posted;
 }
@@ -66,7 +70,7 @@ void SendQueue::admit(std::unique_ptr<SendRequest> request, bool is_last) {
 
 // What was refused gets no completion; what precedes it in the chain does. A transfer of which a
 // part was posted stays until the marker's.
-void SendQueue::take_back(std::size_t before, const core::SendWr* bad) {
+void SendQueue::take_back(std::size_t before, const core::SendWr* bad, SendRequests* refused) {
   std::size_t kept = before;
   for (std::size_t i = before; i < posted_.size() && bad != nullptr; ++i) {
     const core::SendWr* const end = i + 1 < posted_.size() ? posted_[i + 1]->first : nullptr;
@@ -89,7 +93,13 @@ void SendQueue::take_back(std::size_t before, const core::SendWr* bad) {
     if (last.transfer != nullptr) {
       last.transfer->forget_unposted(last.first);
     }
+    if (refused != nullptr) {
+      refused->push_back(std::move(posted_.back()));
+    }
     posted_.pop_back();
+  }
+  if (refused != nullptr) {
+    std::ranges::reverse(*refused);
   }
 }
 

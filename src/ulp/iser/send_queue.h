@@ -64,8 +64,8 @@ class SendQueue {
   [[nodiscard]] bool is_idle() const { return posted_.empty(); }
   /// Posts them as one chain; a transfer that ends it is signalled. TryAgain: there is no room now,
   /// and none was posted. Other refusals are the driver's, and those before the refused one are on
-  /// their way: the QP must end.
-  Result<void> post(SendRequests requests);
+  /// their way: the QP must end. `refused` is given the others, in order, unless it is null.
+  Result<void> post(SendRequests requests, SendRequests* refused = nullptr);
 
   /// Behind everything; the QP is in ERR. `done` is called once all requests before are retired.
   Result<void> post_marker(std::function<void()> done);
@@ -79,7 +79,7 @@ class SendQueue {
  private:
   static void handle_completion(core::Cq& cq, const core::Wc& wc);
   void admit(std::unique_ptr<SendRequest> request, bool is_last);
-  void take_back(std::size_t before, const core::SendWr* bad);
+  void take_back(std::size_t before, const core::SendWr* bad, SendRequests* refused);
   void retire(std::uint64_t number, verbs::WcStatus status);
 
   core::Qp& qp_;

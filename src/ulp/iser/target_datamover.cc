@@ -93,6 +93,7 @@ Result<void> TargetDatamover::open_and_accept(ByteSpan private_data) {
        .signal_interval = 16,  // policy; what must be known is signalled anyway
        .regions = std::max(regions, has_integrity ? options_.registered_transfers : 0),
        .has_integrity = has_integrity,
+       .cq_lingers = options_.cq_lingers,
        .caller = "isert"},
       *this);
   if (!channel) {

@@ -38,6 +38,7 @@ struct TargetOptions {
   /// not by then, the target does. Initiators that expect it so, as libiscsi, do not bear the
   /// other way.
   Duration linger{Duration::seconds(1)};
+  Duration cq_lingers{};  ///< core::CqInit::lingers
 };
 
 class TargetDatamover final : public iscsi::Datamover, public ChannelClient, public CmHandler {
