@@ -2,8 +2,10 @@
 
 #include <malloc.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <charconv>
 #include <cstddef>
@@ -85,6 +87,22 @@ std::optional<AddressRange> heap_range() {
     }
   }
   return whole;
+}
+
+/// It begins where it began, and ends at the break.
+bool is_in_heap(std::uint64_t address, std::uint64_t length) {
+  static std::atomic<std::uint64_t> known{0};
+  std::uint64_t begin = known.load(std::memory_order_relaxed);
+  if (begin == 0) {
+    const auto range = heap_range();
+    if (!range) {
+      return false;
+    }
+    begin = range->begin;
+    known.store(begin, std::memory_order_relaxed);
+  }
+  const auto end = std::bit_cast<std::uint64_t>(sbrk(0));
+  return begin <= address && address <= end && length <= end - address;
 }
 
 }  // namespace weft::os

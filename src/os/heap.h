@@ -26,4 +26,7 @@ struct AddressRange {
 /// Of the heap as the kernel has it now ("[heap]" of /proc/self/maps); none: there is none.
 [[nodiscard]] std::optional<AddressRange> heap_range();
 
+/// Whether all of a piece lies in it. Takes no system call once there is a heap; any thread.
+[[nodiscard]] bool is_in_heap(std::uint64_t address, std::uint64_t length);
+
 }  // namespace weft::os

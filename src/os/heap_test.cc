@@ -64,5 +64,29 @@ TEST(Heap, IsWhereTheBreakIs) {
   }
 }
 
+TEST(Heap, KnowsWhatLiesInIt) {
+  const auto range = heap_range();
+  if (!range) {
+    EXPECT_TRUE(kHasOwnAllocator);
+    EXPECT_FALSE(is_in_heap(4096, 1));
+    return;
+  }
+  const std::uint64_t length = range->end - range->begin;
+  EXPECT_TRUE(is_in_heap(range->begin, length));
+  EXPECT_TRUE(is_in_heap(range->end - 1, 1));
+  EXPECT_FALSE(is_in_heap(range->begin - 1, 2));
+  EXPECT_FALSE(is_in_heap(range->end - 1, 2));
+  EXPECT_FALSE(is_in_heap(range->end + 1, 0));
+  EXPECT_FALSE(is_in_heap(range->begin + 1, ~std::uint64_t{0}));
+  const std::byte on_stack{};
+  EXPECT_FALSE(is_in_heap(std::bit_cast<std::uint64_t>(&on_stack), 1));
+  // What is added to it is of it at once.
+  if (const void* const before = sbrk(8192); before != std::bit_cast<void*>(~std::uint64_t{0})) {
+    EXPECT_TRUE(is_in_heap(std::bit_cast<std::uint64_t>(before) + 8191, 1));
+    sbrk(-8192);
+    EXPECT_FALSE(is_in_heap(std::bit_cast<std::uint64_t>(before) + 8191, 1));
+  }
+}
+
 }  // namespace
 }  // namespace weft::os

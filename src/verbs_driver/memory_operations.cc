@@ -6,6 +6,7 @@
 
 #include "core/device.h"
 #include "core/mr.h"
+#include "os/heap.h"
 #include "verbs_driver/verbs_device.h"
 #include "verbs_driver/verbs_operations.h"
 
@@ -72,33 +73,45 @@ Result<void> deregister_mr(core::Mr& mr, core::UserData* /*user_data*/) {
 
 }  // namespace
 
-Result<void> DeviceSges::translate(VerbsPd* pd, std::span<const verbs::Sge> sges) {
-  if (sges.size() > list.size()) {
+Result<LKey> VerbsPd::key_of(std::uint64_t address, std::uint32_t length) {
+  if (reaches_all) {
+    if (!registers_heap.load(std::memory_order_relaxed) || !os::is_in_heap(address, length)) {
+      return local_key;
+    }
+    const auto registered = registrations->key_of(address, length);
+    if (!registered) {
+      registers_heap.store(false, std::memory_order_relaxed);  // as a limit of locked memory stays
+    }
+    return registered.value_or(local_key);
+  }
+  const auto begin = std::bit_cast<std::uint64_t>(region->addr);
+  const bool is_in_arena =
+      address >= begin && length <= region->length && address - begin <= region->length - length;
+  return is_in_arena ? Result<LKey>{local_key} : registrations->key_of(address, length);
+}
+
+Result<std::span<ibv_sge>> DeviceSges::add(VerbsPd* pd, std::span<const verbs::Sge> sges) {
+  if (!has_room_for(sges)) {
     return fail(ErrorCode::InvalidArgument, "{} elements; a request has {} at most", sges.size(),
                 list.size());
   }
-  count = 0;
+  const std::size_t before = count;
   for (const verbs::Sge& sge : sges) {
     LKey key = sge.lkey;
     if (pd != nullptr && pd->is_of_window(key)) {
       key = LKey{pd->windowed->lkey};
     }
     const bool is_local = pd != nullptr && pd->region != nullptr && key == pd->local_key;
-    if (is_local && !pd->reaches_all && sge.length != 0) {
-      const auto begin = std::bit_cast<std::uint64_t>(pd->region->addr);
-      const bool is_in_arena = sge.address >= begin && sge.length <= pd->region->length &&
-                               sge.address - begin <= pd->region->length - sge.length;
-      if (!is_in_arena) {
-        const auto found = pd->registrations->key_of(sge.address, sge.length);
-        if (!found) {
-          return std::unexpected(found.error());
-        }
-        key = *found;
+    if (is_local && sge.length != 0) {
+      const auto found = pd->key_of(sge.address, sge.length);
+      if (!found) {
+        return std::unexpected(found.error());
       }
+      key = *found;
     }
     list[count++] = {.addr = sge.address, .length = sge.length, .lkey = key.value()};
   }
-  return {};
+  return std::span{list}.subspan(before, count - before);
 }
 
 void add_memory_operations(core::DeviceOperations& operations) {

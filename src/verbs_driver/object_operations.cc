@@ -51,6 +51,7 @@ Result<void> allocate_pd(core::Pd& pd, core::UserData* /*user_data*/) {
             return heap ? Registrations::Range{.begin = heap->begin, .end = heap->end}
                         : Registrations::Range{};
           }};
+  made->registers_heap = own.registers_heap();
   made->registrations = std::make_unique<Registrations>(std::move(registrar), kMostRegistrations);
   pd.driver_data = made.release();
   return {};
@@ -122,13 +123,17 @@ unsigned poll_device(Cq& cq, VerbsCq& there, std::span<core::Wc> into) {
   VerbsDevice& own = verbs_device_of(cq.device());
   std::array<ibv_wc, kBatch> batch{};
   std::size_t taken = 0;
+  core::Qp* known = nullptr;  // most completions are of the QP of the one before
   while (taken < into.size()) {
     const std::size_t room = std::min(kBatch, into.size() - taken);
     const int count = ibv_poll_cq(there.cq, static_cast<int>(room), batch.data());
     for (int i = 0; i < count; ++i) {
       core::Wc& wc = into[taken++];
       wc = completion_of(batch[static_cast<std::size_t>(i)]);
-      wc.qp = own.find_qp(wc.qpn);
+      if (known == nullptr || known->number() != wc.qpn) {
+        known = own.find_qp(wc.qpn);
+      }
+      wc.qp = known;
     }
     if (count < static_cast<int>(room)) {
       break;  // a CQ in error tells of it by an event

@@ -2,6 +2,7 @@
 
 #include <endian.h>
 
+#include <array>
 #include <cerrno>
 
 #include "core/device.h"
@@ -126,34 +127,79 @@ Result<void> set_operation(const Qp& qp, const core::SendWr& wr, ibv_send_wr& to
   return {};
 }
 
-Result<void> post_one(Qp& qp, const core::SendWr& wr) {
-  DeviceSges sges;
-  // What is copied at once needs no key.
-  const bool is_inline = wr.flags.has(verbs::Send::Inline);
-  if (auto translated = sges.translate(is_inline ? nullptr : &verbs_pd(*qp.pd()), wr.sges);
-      !translated) {
-    return translated;
+/// Requests that are posted by one call, so that the device is told of them once.
+class SendChain {
+ public:
+  explicit SendChain(Qp& qp) : qp_(qp) {}
+
+  [[nodiscard]] bool has_room_for(const core::SendWr& wr) const {
+    return count_ < kMost && sges_.has_room_for(wr.sges);
   }
-  ibv_send_wr to{};
-  to.wr_id = wr.wr_id;
-  to.sg_list = sges.list.data();
-  to.num_sge = static_cast<int>(sges.count);
-  to.send_flags = wr.flags.bits();
-  if (auto set = set_operation(qp, wr, to); !set) {
-    return set;
+  [[nodiscard]] bool is_empty() const { return count_ == 0; }
+  Result<void> add(const core::SendWr& wr) {
+    // What is copied at once needs no key.
+    const bool is_inline = wr.flags.has(verbs::Send::Inline);
+    const auto sges = sges_.add(is_inline ? nullptr : &verbs_pd(*qp_.pd()), wr.sges);
+    if (!sges) {
+      return std::unexpected(sges.error());
+    }
+    ibv_send_wr& to = requests_[count_];
+    to = {};
+    to.wr_id = wr.wr_id;
+    to.sg_list = sges->data();
+    to.num_sge = static_cast<int>(sges->size());
+    to.send_flags = wr.flags.bits();
+    if (auto set = set_operation(qp_, wr, to); !set) {
+      return set;
+    }
+    if (count_ != 0) {
+      requests_[count_ - 1].next = &to;
+    }
+    sources_[count_++] = &wr;
+    return {};
   }
-  ibv_send_wr* refused = nullptr;
-  return check_call(ibv_post_send(verbs_qp(qp), &to, &refused), "ibv_post_send");
-}
+  /// All that were added, and none is left. `*bad`: the first that was refused.
+  Result<void> post(const core::SendWr** bad) {
+    ibv_send_wr* refused = nullptr;
+    auto posted =
+        check_call(ibv_post_send(verbs_qp(qp_), requests_.data(), &refused), "ibv_post_send");
+    if (!posted) {
+      const auto at = refused == nullptr ? 0 : refused - requests_.data();
+      *bad = sources_[static_cast<std::size_t>(at)];
+    }
+    count_ = sges_.count = 0;
+    return posted;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 16;  // policy
+
+  Qp& qp_;
+  DeviceSges sges_;
+  std::array<ibv_send_wr, kMost> requests_;  // of which `count_` are set, as what follows
+  std::array<const core::SendWr*, kMost> sources_;
+  std::size_t count_{};
+};
 
 Result<void> post_send(Qp& qp, const core::SendWr& first, const core::SendWr** bad) {
+  SendChain chain{qp};
   for (const core::SendWr* wr = &first; wr != nullptr; wr = wr->next) {
-    if (auto posted = post_one(qp, *wr); !posted) {
+    if (!chain.is_empty() && !chain.has_room_for(*wr)) {
+      if (auto posted = chain.post(bad); !posted) {
+        return posted;
+      }
+    }
+    if (auto added = chain.add(*wr); !added) {
+      if (!chain.is_empty()) {
+        if (auto posted = chain.post(bad); !posted) {
+          return posted;
+        }
+      }
       *bad = wr;
-      return posted;
+      return added;
     }
   }
-  return {};
+  return chain.post(bad);
 }
 
 Result<void> post_recv(Qp& qp, const core::RecvWr& first, const core::RecvWr** bad) {

@@ -1,6 +1,7 @@
 #include "verbs_driver/registrations.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace weft::verbs_driver {
 namespace {
@@ -49,7 +50,7 @@ Result<LKey> Registrations::key_of(std::uint64_t address, std::uint64_t length) 
   return made || !is_wider ? made : keep(pages);  // a limit of locked memory may have room for it
 }
 
-/// With what is around the pages, up to the borders of kAroundBytes.
+/// With what is around the pages, up to borders that lie kAroundBytes or more apart.
 Registrations::Range Registrations::widened(const Range& pages) const {
   if (!registrar_.around) {
     return pages;
@@ -58,8 +59,10 @@ Registrations::Range Registrations::widened(const Range& pages) const {
   if (pages.begin < there.begin || pages.end > there.end) {
     return pages;
   }
-  return {.begin = std::max(there.begin, down(pages.begin, kAroundBytes)),
-          .end = std::min(there.end, down(pages.end + kAroundBytes - 1, kAroundBytes))};
+  const std::uint64_t unit =
+      std::max(kAroundBytes, std::bit_ceil((there.end - there.begin) / kPartsOfAll));
+  return {.begin = std::max(there.begin, down(pages.begin, unit)),
+          .end = std::min(there.end, down(pages.end + unit - 1, unit))};
 }
 
 Result<LKey> Registrations::keep(const Range& range) {

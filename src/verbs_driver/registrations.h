@@ -37,7 +37,10 @@ class Registrations {
     std::function<Range()> around{};
   };
   static constexpr std::uint64_t kPageBytes = 4'096;
-  static constexpr std::uint64_t kAroundBytes = 1U << 20;  ///< policy: of memory around a piece
+  /// Policy: of memory around a piece, at least; of large memory a part of this many, so that few
+  /// registrations cover all of it.
+  static constexpr std::uint64_t kAroundBytes = 1U << 20;
+  static constexpr std::uint64_t kPartsOfAll = 256;
 
   /// At most `limit` are kept: none goes by itself, since requests under way may use it.
   Registrations(Registrar registrar, std::size_t limit)

@@ -52,6 +52,19 @@ TEST(Registrations, OfALongPieceServeWhatLiesBehindShorterOnes) {
   EXPECT_EQ(*kept.key_of(0x10000 + 16 * kPage, 8), LKey{2});
 }
 
+TEST(Registrations, TakeMoreAroundAPieceOfMuchMemory) {
+  constexpr std::uint64_t kUnit = 4 * Registrations::kAroundBytes;
+  FakeRegistrar device;
+  Registrations::Registrar registrar = device.functions();
+  registrar.around = [] {
+    return Registrations::Range{.begin = 0, .end = Registrations::kPartsOfAll * kUnit};
+  };
+  Registrations kept{std::move(registrar), 8};
+  EXPECT_EQ(*kept.key_of(3 * kUnit + kPage, kPage), LKey{1});
+  EXPECT_EQ(device.begin, 3 * kUnit);
+  EXPECT_EQ(device.length, kUnit);
+}
+
 TEST(Registrations, TakeMemoryAroundAPieceAlongWhereThatIsThere) {
   constexpr std::uint64_t kAround = Registrations::kAroundBytes;
   FakeRegistrar device;

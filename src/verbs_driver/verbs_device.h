@@ -33,6 +33,12 @@ struct VerbsDeviceInit {
   /// lies in one piece (window_operations.cc). $WEFT_FAST_REGISTRATION asks for it, too. With
   /// $WEFT_FORCE_REGISTRATION besides, RDMA contexts go through it as well (`force_mr` of kernels).
   bool fast_registration{};
+  /// Though the device pages on demand, memory of the heap is registered when a request uses it
+  /// first, for good: an access to a page that may be absent costs a look at each use (in Weft's
+  /// library a system call), one to a registered page nothing. For programs whose heap keeps what
+  /// is freed mapped (os::keep_freed_memory_mapped). Where it cannot be, all stays under the one
+  /// key.
+  bool registers_heap{};
   std::size_t arena_bytes{64U << 20};  ///< policy
   /// IBV_EVENT_DEVICE_FATAL unregisters the device, as a kernel does one that is pulled out:
   /// clients are told to leave it. For hosts whose users are clients.
@@ -68,6 +74,7 @@ class VerbsDevice final {
   [[nodiscard]] Arena& arena() { return *arena_; }
   [[nodiscard]] bool uses_on_demand_paging() const { return on_demand_paging_; }
   [[nodiscard]] bool registers_by_windows() const { return registers_by_windows_; }
+  [[nodiscard]] bool registers_heap() const { return init_.registers_heap && on_demand_paging_; }
   void add_qp(core::Qp& qp);
   void remove_qp(const core::Qp& qp);
   /// Null: not, or no longer, there.

@@ -28,7 +28,12 @@ struct VerbsPd {
   LKey local_key{};
   ibv_mr* region{};  ///< of all memory, or of the arena; null: there is none yet
   bool reaches_all{};
+  /// Of what `region` reaches, the heap is registered beside it; ends with the first refusal.
+  std::atomic<bool> registers_heap{};
   std::unique_ptr<Registrations> registrations;
+
+  /// The device's key for local memory, which may be registered now.
+  [[nodiscard]] Result<LKey> key_of(std::uint64_t address, std::uint32_t length);
 
   /// Whether a key is that of a region that windows stand for, which have none for local memory.
   [[nodiscard]] bool is_of_window(LKey key);
@@ -70,28 +75,33 @@ Result<void> deallocate_window(core::Mr& mr);
 /// Makes the request that registers the memory that such a region shows now.
 Result<void> bind_window(const core::SendWr& wr, ibv_send_wr& to);
 
-/// The elements of a request as libibverbs takes them, each under a key that the device has.
+/// The elements of requests as libibverbs takes them, each under a key that the device has.
 struct DeviceSges {
   static constexpr std::size_t kMost = 64;  // policy; devices have fewer
   std::array<ibv_sge, kMost> list;          // of which `count` are set
   std::size_t count{};
 
-  /// InvalidArgument: too many; else why memory cannot be registered. `pd` null: keys stay.
-  [[nodiscard]] Result<void> translate(VerbsPd* pd, std::span<const verbs::Sge> sges);
+  [[nodiscard]] bool has_room_for(std::span<const verbs::Sge> sges) const {
+    return sges.size() <= kMost - count;
+  }
+  /// Those of one request, behind those that are there. InvalidArgument: too many; else why memory
+  /// cannot be registered. `pd` null: keys stay.
+  [[nodiscard]] Result<std::span<ibv_sge>> add(VerbsPd* pd, std::span<const verbs::Sge> sges);
 };
 
 /// Posts each receive of a chain by `post(wr, &bad)`; `*bad` is the first that was refused.
 template <class Post>
 Result<void> post_receives(VerbsPd* pd, const core::RecvWr& first, const core::RecvWr** bad,
                            Post post) {
-  DeviceSges sges;
   for (const core::RecvWr* wr = &first; wr != nullptr; wr = wr->next) {
-    auto posted = sges.translate(pd, wr->sges);
+    DeviceSges sges;
+    const auto added = sges.add(pd, wr->sges);
+    Result<void> posted = added ? Result<void>{} : std::unexpected(added.error());
     if (posted) {
       ibv_recv_wr to{.wr_id = wr->wr_id,
                      .next = nullptr,
-                     .sg_list = sges.list.data(),
-                     .num_sge = static_cast<int>(sges.count)};
+                     .sg_list = added->data(),
+                     .num_sge = static_cast<int>(added->size())};
       ibv_recv_wr* refused = nullptr;
       posted = post(to, &refused);
     }

@@ -35,17 +35,17 @@ Result<std::unique_ptr<Host>> Host::open(asio::io_context& loop, const std::stri
 }
 
 Result<void> Host::open_device(const std::string& name) {
-  auto opened = verbs_driver::VerbsDevice::open(registry_, {.name = name});
+  // What requests use is registered then, for good (verbs_driver::Registrations).
+  const auto kept = os::keep_freed_memory_mapped();
+  auto opened = verbs_driver::VerbsDevice::open(registry_,
+                                                {.name = name, .registers_heap = kept.has_value()});
   if (!opened) {
     return std::unexpected(opened.error());
   }
-  if (!(*opened)->uses_on_demand_paging()) {
-    // What requests use is registered then, for good (verbs_driver::Registrations).
-    if (auto kept = os::keep_freed_memory_mapped(); !kept) {
-      return fail(ErrorCode::NotSupported,
-                  "{} cannot reach all memory under one key (implicit on-demand paging), and {}",
-                  (*opened)->device().name(), kept.error().reason);
-    }
+  if (!kept && !(*opened)->uses_on_demand_paging()) {
+    return fail(ErrorCode::NotSupported,
+                "{} cannot reach all memory under one key (implicit on-demand paging), and {}",
+                (*opened)->device().name(), kept.error().reason);
   }
   devices_.push_back(*std::move(opened));
   return {};

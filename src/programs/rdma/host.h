@@ -6,12 +6,18 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "core/registry.h"
 #include "programs/loop/loop_environment.h"
 #include "verbs_driver/rdma_cm.h"
 #include "verbs_driver/verbs_device.h"
 
 namespace weft::programs::rdma {
+
+/// How long a CQ of such a program is polled on after a completion (core::CqInit::lingers): its
+/// loop serves nothing whose answer would be slower for that. Policy: several times what the other
+/// end takes to answer, and a fraction of what threads that sleep on both ends do.
+inline constexpr Duration kCqLingers = Duration::microseconds(50);
 
 /// What a program of the kernel's side has: an environment on its Asio loop, devices of the
 /// libibverbs that it finds at run time, and RDMA-CM of its librdmacm. The loop's thread.
