@@ -36,6 +36,10 @@ enum class PlacementMeans : std::uint8_t {
 /// Under PlacementPolicy::Always, shorter messages are packets, unless pages are shared. Policy: a
 /// copy costs a system call, 2 us, in which a stream of packets brings as much.
 inline constexpr std::uint32_t kLeastPlacedBytes = 4'096;
+/// So long a message waits until everything before it is acknowledged, SENDs included, if it can
+/// then be placed into shared pages: as packets its bytes are copied twice, which takes longer than
+/// an acknowledgement does. Policy.
+inline constexpr std::uint32_t kLeastAwaitingBytes = 1U << 16;
 /// The longest part that is moved at once; between two, the grant is looked at again. Policy.
 inline constexpr std::uint32_t kMostPlacedBytes = 1U << 22;
 

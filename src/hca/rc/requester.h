@@ -128,9 +128,14 @@ class RcRequester {
       choice_.end_timing(now);
     }
   }
-  /// It will be placed once what is under way, all of which could be placed, is acknowledged.
+  /// A shorter one waits only for messages that could be placed themselves: behind others it is
+  /// sooner there as packets.
+  [[nodiscard]] bool may_wait(const SendWqe& wqe, bool are_pages_shared) const {
+    return has_only_placeable_ || (are_pages_shared && wqe.length >= kLeastAwaitingBytes);
+  }
+  /// It will be placed once what is under way is acknowledged.
   [[nodiscard]] bool waits_to_place(const SendWqe& wqe) const {
-    return places_ && has_only_placeable_ && !is_oldest() && is_one_sided(wqe) &&
+    return places_ && !is_oldest() && is_one_sided(wqe) && may_wait(wqe, pages_.are_shared()) &&
            (pages_.are_shared() ||
             (core_.placement == PlacementPolicy::Always && is_for_calls(wqe)));
   }

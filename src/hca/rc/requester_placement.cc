@@ -51,8 +51,10 @@ PlacementMeans RcRequester::means_for(TransmitSink& sink, const SendWqe& wqe, At
 RcRequester::Placed RcRequester::try_to_place(TransmitSink& sink, SendWqe& wqe, Instant now,
                                               Attempt attempt) {
   const bool is_next = is_oldest() || planted(PlantedBug::PlacementOvertakesPackets);
-  places_ =
-      (is_next || has_only_placeable_) && means_for(sink, wqe, attempt) != PlacementMeans::None;
+  const PlacementMeans found =
+      is_next || may_wait(wqe, true) ? means_for(sink, wqe, attempt) : PlacementMeans::None;
+  places_ = found != PlacementMeans::None &&
+            (is_next || may_wait(wqe, found == PlacementMeans::SharedPages));
   if (!places_ && !(is_next && planted(PlantedBug::RefusedPlacementCompletes))) {
     return Placed::No;
   }

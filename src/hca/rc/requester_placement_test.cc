@@ -267,6 +267,45 @@ TEST_F(RcPlacementInSharedPages, DoesNotOvertakeASendEither) {
   EXPECT_TRUE(pair_.placed.empty());
 }
 
+/// As packets it would be copied twice. So a storage target's data meets a response that is under
+/// way.
+TEST_F(RcPlacementInSharedPages, WaitsForASendWhereItIsLong) {
+  find_pages();
+  receive(pair_.b(), 64);
+  request(pair_, {.opcode = WrOpcode::Send, .length = 8});
+  request(pair_, {.opcode = WrOpcode::RdmaWrite, .length = kLeastAwaitingBytes, .offset = 0x10000});
+  request(pair_, {.opcode = WrOpcode::Send, .length = 8});
+  receive(pair_.b(), 64);
+  pair_.collect_from(0, 16);
+  EXPECT_FALSE(pair_.a().qp->needs_transmit()) << "it waits, and with it what is behind it";
+  EXPECT_TRUE(pair_.placed.empty()) << "the SEND has not arrived yet";
+  EXPECT_EQ(pair_.wire.size(), 1U);
+  EXPECT_TRUE(pair_.run());
+  EXPECT_EQ(pair_.placed.size(), 1U);
+  EXPECT_EQ(pair_.poll(*pair_.a().send_cq).size(), 3U);
+  EXPECT_EQ(pair_.poll(*pair_.b().recv_cq).size(), 2U);
+}
+
+TEST_F(RcPlacementInSharedPages, IsFoundBehindSendsWhereItIsLong) {
+  for (int i = 0; i < 40 && pair_.placed.empty(); ++i) {
+    receive(pair_.b(), 64);
+    request(pair_, {.opcode = WrOpcode::Send, .length = 8});
+    request(pair_, {.opcode = WrOpcode::RdmaWrite, .length = kLeastAwaitingBytes});
+    EXPECT_TRUE(pair_.run());
+  }
+  EXPECT_FALSE(pair_.placed.empty());
+}
+
+/// A system call is not worth it, and packets go on meanwhile.
+TEST_F(RcPlacement, DoesNotWaitForASendHoweverLongWithoutSharedPages) {
+  earn();
+  receive(b(), 64);
+  request(pair_, {.opcode = WrOpcode::Send, .length = 8});
+  request(pair_, {.opcode = WrOpcode::RdmaWrite, .length = kLeastAwaitingBytes});
+  EXPECT_EQ(run(), (std::vector{WcStatus::Success, WcStatus::Success}));
+  EXPECT_TRUE(pair_.placed.empty());
+}
+
 TEST_F(RcPlacementInSharedPages, IsLookedForAgainAfterAWithdrawal) {
   find_pages();
   pair_.b().events.granted.withdraw();
