@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/bytes.h"
 
@@ -44,6 +46,12 @@ struct BlockResult {
   bool operator==(const BlockResult&) const = default;
 };
 
+/// Memory that has what was read, and that nobody changes while it is held.
+struct BlockLoan {
+  std::shared_ptr<const void> holder{};
+  ByteSpan octets{};
+};
+
 struct BlockRequest;
 
 /// Who is told that a request has ended.
@@ -61,9 +69,12 @@ class BlockClient {
 struct BlockRequest {
   BlockOperation operation{};
   std::uint64_t lba{};
-  std::uint64_t blocks{};         ///< lba + blocks is at most the device's; Flush: 0
-  MutableByteSpan read_into{};    ///< Read: blocks * block_bytes octets
-  ByteSpan write_from{};          ///< Write: the same
+  std::uint64_t blocks{};       ///< lba + blocks is at most the device's; Flush: 0
+  MutableByteSpan read_into{};  ///< Read: blocks * block_bytes octets
+  /// Read: where a device that has the blocks in memory may put that, in their order, in place of
+  /// their content into `read_into`; empty before. Null: it may not.
+  std::vector<BlockLoan>* lend_to{};
+  ByteSpan write_from{};          ///< Write: as read_into
   MutableByteSpan tuples_into{};  ///< Read: protection information, 8 octets a block; or empty
   ByteSpan tuples_from{};         ///< Write: the same; empty: tuples that say "do not check"
   bool force_unit_access{};       ///< Write, WriteZeroes: durable before it is reported

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/strong.h"
+#include "scsi/block_device.h"
 #include "scsi/protection.h"
 #include "scsi/sense.h"
 
@@ -69,6 +70,9 @@ struct Command {
       cdb{};  ///< CDB, and additional CDB behind it; trailing octets of a 16-octet field are fine
   ByteSpan data_out{};
   MutableByteSpan data_in{};
+  /// Blocks that are read may be lent here instead, where they are in memory: if it is not empty
+  /// afterwards, its first octets are the data. Null: the transport wants them in `data_in`.
+  std::vector<BlockLoan>* lend_to{};
   /// WRITE commands store the whole blocks that data-out has, if it is shorter than the CDB says,
   /// and tell the rest as a residual, as iSCSI has it (RFC 7143 §11.4.5.1); else nothing is
   /// written.

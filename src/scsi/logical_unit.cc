@@ -306,7 +306,8 @@ void LogicalUnit::start_media(Task& task, MediaCommand media, Work& work) {
                      MediaRun::Buffers{.data_out = task.command->data_out,
                                        .data_in = task.command->data_in,
                                        .tuples = task.command->apart ? task.command->apart->tuples
-                                                                     : MutableByteSpan{}},
+                                                                     : MutableByteSpan{},
+                                       .lend_to = task.command->lend_to},
                      task);
   const bool granted = ranges_.request(&task, range);
   task.state = granted ? Task::State::Running : Task::State::Blocked;

@@ -338,6 +338,7 @@ void MediaRun::prepare_read() {
   if (command_.kind == MediaKind::Read && is_direct()) {
     request_.read_into = buffers_.data_in.first(bytes);
     request_.tuples_into = buffers_.tuples;
+    request_.lend_to = buffers_.lend_to;
     return;
   }
   medium_.resize(bytes);

@@ -86,6 +86,7 @@ class MediaRun final : private BlockClient {
     ByteSpan data_out;
     MutableByteSpan data_in;
     MutableByteSpan tuples{};
+    std::vector<BlockLoan>* lend_to{};  ///< as of Command
   };
   enum class Progress : std::uint8_t { Waiting, Ended };
 

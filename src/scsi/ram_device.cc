@@ -6,6 +6,7 @@
 #include <limits>
 #include <mutex>
 #include <system_error>
+#include <utility>
 
 #include "scsi/protection.h"
 
@@ -21,6 +22,7 @@ struct RamDevice::Part {
   std::size_t block{};  // within its chunk
   std::size_t blocks{};
   MutableByteSpan read_into{};
+  std::vector<BlockLoan>* lend_to{};
   ByteSpan write_from{};
   MutableByteSpan tuples_into{};
   ByteSpan tuples_from{};
@@ -39,7 +41,8 @@ Result<std::unique_ptr<RamDevice>> RamDevice::create(const RamOptions& options) 
   return std::unique_ptr<RamDevice>(new RamDevice(options));
 }
 
-RamDevice::RamDevice(const RamOptions& options) : options_(options) {
+RamDevice::RamDevice(const RamOptions& options)
+    : options_(options), zeroes_(std::make_shared<std::byte[]>(kChunkBytes)) {
   constexpr std::uint64_t kTableBytes = kChunkBytes * kChunksInTable;
   const std::uint64_t tables = (options.bytes + kTableBytes - 1) / kTableBytes;
   tables_.reserve(tables);
@@ -85,6 +88,7 @@ BlockResult RamDevice::perform(const BlockRequest& request) {
     const std::size_t at = lba - request.lba;
     const std::size_t bytes = options_.block_bytes;
     part.read_into = take(request.read_into, at * bytes, part.blocks * bytes);
+    part.lend_to = request.lend_to;
     part.write_from = take(request.write_from, at * bytes, part.blocks * bytes);
     part.tuples_into = take(request.tuples_into, at * kTupleBytes, part.blocks * kTupleBytes);
     part.tuples_from = take(request.tuples_from, at * kTupleBytes, part.blocks * kTupleBytes);
@@ -112,7 +116,9 @@ BlockResult RamDevice::perform(const BlockRequest& request) {
 
 void RamDevice::read(Table& table, const Part& part) {
   const Chunk* chunk = table.chunks == nullptr ? nullptr : &(*table.chunks)[part.chunk];
-  if (chunk == nullptr || chunk->data == nullptr) {
+  if (part.lend_to != nullptr) {
+    lend(chunk, part);
+  } else if (chunk == nullptr || chunk->data == nullptr) {
     std::ranges::fill(part.read_into, std::byte{0});
   } else {
     const ByteSpan stored{chunk->data.get(), kChunkBytes};
@@ -128,16 +134,33 @@ void RamDevice::read(Table& table, const Part& part) {
   }
 }
 
+void RamDevice::lend(const Chunk* chunk, const Part& part) const {
+  const bool is_written = chunk != nullptr && chunk->data != nullptr;
+  const std::shared_ptr<const std::byte[]> data = is_written ? chunk->data : zeroes_;
+  const ByteSpan stored{data.get(), kChunkBytes};
+  part.lend_to->push_back({.holder = data,
+                           .octets = stored.subspan(part.block * options_.block_bytes,
+                                                    part.blocks * options_.block_bytes)});
+}
+
+/// Under the table's lock, under which alone more is lent.
+MutableByteSpan RamDevice::own_data(Chunk& chunk) {
+  if (chunk.data == nullptr) {
+    chunk.data = std::make_shared<std::byte[]>(kChunkBytes);
+  } else if (chunk.data.use_count() > 1) {
+    auto copy = std::make_shared_for_overwrite<std::byte[]>(kChunkBytes);
+    std::memcpy(copy.get(), chunk.data.get(), kChunkBytes);
+    chunk.data = std::move(copy);
+  }
+  return {chunk.data.get(), kChunkBytes};
+}
+
 void RamDevice::write(Table& table, const Part& part) {
   if (table.chunks == nullptr) {
     table.chunks = std::make_unique<std::array<Chunk, kChunksInTable>>();
   }
   Chunk& chunk = (*table.chunks)[part.chunk];
-  if (chunk.data == nullptr) {
-    chunk.data = std::make_unique<std::byte[]>(kChunkBytes);
-  }
-  const MutableByteSpan stored{chunk.data.get(), kChunkBytes};
-  copy_bytes(stored.subspan(part.block * options_.block_bytes), part.write_from);
+  copy_bytes(own_data(chunk).subspan(part.block * options_.block_bytes), part.write_from);
   if (!options_.keeps_protection || (part.tuples_from.empty() && chunk.protection == nullptr)) {
     return;
   }
@@ -165,8 +188,9 @@ void RamDevice::clear(Table& table, const Part& part) {
     return;
   }
   if (chunk.data != nullptr) {
-    std::memset(chunk.data.get() + part.block * options_.block_bytes, 0,
-                part.blocks * options_.block_bytes);
+    std::ranges::fill(own_data(chunk).subspan(part.block * options_.block_bytes,
+                                              part.blocks * options_.block_bytes),
+                      std::byte{});
   }
   if (chunk.protection != nullptr) {
     std::memset(chunk.protection.get() + part.block * kTupleBytes, 0xFF, part.blocks * kTupleBytes);

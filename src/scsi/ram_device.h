@@ -23,8 +23,8 @@ struct RamOptions {
   LockPolicy locks{LockPolicy::None};
 };
 
-/// Only what was written occupies memory. Requests end inside submit(). Any thread, with
-/// LockPolicy::Spin.
+/// Only what was written occupies memory. Requests end inside submit(). It lends what is read; what
+/// is written while that is held goes elsewhere. Any thread, with LockPolicy::Spin.
 class RamDevice final : public BlockDevice {
  public:
   static constexpr std::size_t kChunkBytes = 64 * 1024;  // policy: what is allocated at a time
@@ -45,7 +45,7 @@ class RamDevice final : public BlockDevice {
  private:
   static constexpr std::size_t kChunksInTable = 256;
   struct Chunk {
-    std::unique_ptr<std::byte[]> data;
+    std::shared_ptr<std::byte[]> data;  // not changed while it is lent, too
     std::unique_ptr<std::byte[]> protection;
   };
   struct Table {
@@ -58,11 +58,15 @@ class RamDevice final : public BlockDevice {
   explicit RamDevice(const RamOptions& options);
   [[nodiscard]] BlockResult perform(const BlockRequest& request);
   void read(Table& table, const Part& part);
+  void lend(const Chunk* chunk, const Part& part) const;
+  [[nodiscard]] static MutableByteSpan own_data(Chunk& chunk);
   void write(Table& table, const Part& part);
   void clear(Table& table, const Part& part);
   [[nodiscard]] std::size_t blocks_in_chunk() const { return kChunkBytes / options_.block_bytes; }
 
   RamOptions options_;
+  const std::shared_ptr<const std::byte[]>
+      zeroes_;  // what is lent of a chunk that nobody has written
   std::vector<std::unique_ptr<Table>> tables_;
 };
 

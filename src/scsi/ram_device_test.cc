@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -59,6 +60,77 @@ TEST(RamDevice, UnmapFreesWholeChunksAndClearsPartsOfOthers) {
   run(*device, {.operation = BlockOperation::Read, .lba = 126, .blocks = 2, .read_into = two});
   EXPECT_EQ(two[0], std::byte{1});
   EXPECT_EQ(two[512], std::byte{0});
+}
+
+/// Octets of loans, one behind the other.
+[[nodiscard]] std::vector<std::byte> octets_of(const std::vector<BlockLoan>& loans) {
+  std::vector<std::byte> all;
+  for (const BlockLoan& loan : loans) {
+    all.insert(all.end(), loan.octets.begin(), loan.octets.end());
+  }
+  return all;
+}
+
+TEST(RamDevice, LendsWhatIsReadAsItIsThen) {
+  constexpr std::uint64_t kInChunk = RamDevice::kChunkBytes / 512;
+  const auto device = *RamDevice::create({.bytes = 1 << 20});
+  const std::vector<std::byte> ones(512, std::byte{1});
+  const std::vector<std::byte> twos(512, std::byte{2});
+  run(*device, {.operation = BlockOperation::Write, .lba = 1, .blocks = 1, .write_from = ones});
+  std::vector<std::byte> untouched(3 * RamDevice::kChunkBytes, std::byte{9});
+  std::vector<BlockLoan> lent;
+  ASSERT_EQ(run(*device, {.operation = BlockOperation::Read,
+                          .lba = 1,
+                          .blocks = 2 * kInChunk,
+                          .read_into = MutableByteSpan{untouched}.first(2 * kInChunk * 512),
+                          .lend_to = &lent})
+                .status,
+            BlockStatus::Ok);
+  ASSERT_EQ(lent.size(), 3U) << "a written chunk, and parts of two that are not";
+  std::vector<std::byte> expected(2 * kInChunk * 512);
+  std::ranges::copy(ones, expected.begin());
+  EXPECT_EQ(octets_of(lent), expected);
+  EXPECT_EQ(untouched, std::vector(3 * RamDevice::kChunkBytes, std::byte{9}));
+
+  // What comes after it changes the disk, and not what is lent.
+  run(*device, {.operation = BlockOperation::Write, .lba = 1, .blocks = 1, .write_from = twos});
+  run(*device, {.operation = BlockOperation::Write, .lba = 200, .blocks = 1, .write_from = twos});
+  EXPECT_EQ(octets_of(lent), expected);
+  run(*device, {.operation = BlockOperation::Unmap, .blocks = kInChunk});
+  EXPECT_EQ(octets_of(lent), expected);
+  std::vector<std::byte> block(512);
+  run(*device, {.operation = BlockOperation::Read, .lba = 200, .blocks = 1, .read_into = block});
+  EXPECT_EQ(block, twos);
+  lent.clear();
+  run(*device, {.operation = BlockOperation::Read, .lba = 1, .blocks = 1, .lend_to = &lent});
+  EXPECT_EQ(octets_of(lent), std::vector<std::byte>(512));
+}
+
+TEST(RamDevice, ClearsPartsOfWhatIsLentElsewhere) {
+  const auto device = *RamDevice::create({.bytes = 1 << 20});
+  const std::vector<std::byte> ones(2 * 512, std::byte{1});
+  run(*device, {.operation = BlockOperation::Write, .blocks = 2, .write_from = ones});
+  std::vector<BlockLoan> lent;
+  run(*device, {.operation = BlockOperation::Read, .blocks = 2, .lend_to = &lent});
+  run(*device, {.operation = BlockOperation::WriteZeroes, .lba = 1, .blocks = 1});
+  EXPECT_EQ(octets_of(lent), ones);
+  std::vector<std::byte> two(2 * 512);
+  run(*device, {.operation = BlockOperation::Read, .blocks = 2, .read_into = two});
+  EXPECT_EQ(two[511], std::byte{1});
+  EXPECT_EQ(two[512], std::byte{0});
+}
+
+TEST(RamDevice, WritesInPlaceWhatNobodyHolds) {
+  const auto device = *RamDevice::create({.bytes = 1 << 20});
+  const std::vector<std::byte> ones(512, std::byte{1});
+  run(*device, {.operation = BlockOperation::Write, .blocks = 1, .write_from = ones});
+  std::vector<BlockLoan> lent;
+  run(*device, {.operation = BlockOperation::Read, .blocks = 1, .lend_to = &lent});
+  const std::byte* const before = lent.front().octets.data();
+  lent.clear();
+  run(*device, {.operation = BlockOperation::Write, .lba = 1, .blocks = 1, .write_from = ones});
+  run(*device, {.operation = BlockOperation::Read, .blocks = 1, .lend_to = &lent});
+  EXPECT_EQ(lent.front().octets.data(), before);
 }
 
 TEST(RamDevice, RefusesWhatLiesOutsideOrIsReadOnly) {

@@ -1,10 +1,12 @@
 #include "programs/srp/target_link.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/assert.h"
 #include "core/device.h"
+#include "programs/rdma/host.h"
 #include "programs/srp/queue_depth.h"
 #include "programs/srp/target_events.h"
 
@@ -20,6 +22,14 @@ constexpr Duration kLinger = Duration::seconds(1);
 // Policy: for a device that does not say when a QP takes no shared receive any more.
 constexpr Duration kLastReceivePatience = Duration::seconds(1);
 constexpr std::uint32_t kSignalInterval = 16;  // policy; what must be known is signalled anyway
+
+/// Data has to precede its own response alone. Behind another one, which is not acknowledged yet, it
+/// could not be placed (hca/rc/requester_placement.cc).
+void put_data_first(weft::iser::SendRequests& chain) {
+  std::ranges::stable_partition(chain, [](const auto& request) {
+    return request->wr.opcode == verbs::WrOpcode::RdmaWrite && !request->done;
+  });
+}
 
 }  // namespace
 
@@ -77,6 +87,7 @@ Result<void> TargetLink::prepare() {
                                         .receive_depth = options_.receives,
                                         .signal_interval = kSignalInterval,
                                         .shared = options_.shared,
+                                        .cq_lingers = rdma::kCqLingers,
                                         .caller = "srpt",
                                         .qp_event = handle_qp_event,
                                         .qp_context = this},
@@ -236,48 +247,57 @@ Result<void> TargetLink::check_open() const {
   return has_failed_ ? weft::fail(ErrorCode::ShutDown, "the QP is in error") : Result<void>{};
 }
 
-void TargetLink::enqueue(Request request) {
-  waiting_.push_back(std::move(request));
-  flush();
+/// What completions that came together lead to is posted together.
+void TargetLink::post_waiting() {
+  if (!channel_->is_in_batch()) {
+    flush();
+  }
 }
 
 void TargetLink::flush() {
   while (!has_failed_ && !waiting_.empty() && channel_->sends().room() != 0) {
-    auto done = waiting_.front()->done;
-    weft::iser::SendRequests one;
-    one.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
-    if (const auto posted = channel_->sends().post(std::move(one)); !posted) {
+    const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(
+                                            waiting_.size(), channel_->sends().room()));
+    weft::iser::SendRequests chain{std::move_iterator{waiting_.begin()}, std::move_iterator{end}};
+    waiting_.erase(waiting_.begin(), end);
+    put_data_first(chain);
+    weft::iser::SendRequests refused;
+    if (const auto posted = channel_->sends().post(std::move(chain), &refused); !posted) {
       // Reported with what waits, when the QP has been drained.
-      auto refused = std::make_unique<SendRequest>();
-      refused->done = std::move(done);
-      waiting_.push_front(std::move(refused));
+      waiting_.insert(waiting_.begin(), std::move_iterator{refused.begin()},
+                      std::move_iterator{refused.end()});
       close_work_.queue();
       return;
     }
   }
 }
 
-void TargetLink::enqueue_send(std::size_t slot, ByteSpan unit) {
-  Request request = channel_->make_send({unit.begin(), unit.end()});
+/// The unit stays where it is until that is reported.
+TargetLink::Request TargetLink::make_response(std::size_t slot, ByteSpan unit) {
+  auto request = std::make_unique<SendRequest>();
+  request->sges.push_back(channel_->sge_of(unit));
+  request->wr.opcode = verbs::WrOpcode::Send;
   request->must_signal = true;
-  request->done = [this, slot](verbs::WcStatus status) {
-    tell([&](weft::srp::Channel& channel) {
-      channel.handle_send_done(slot, status == verbs::WcStatus::Success);
-    });
-    if (!linger_work_.is_idle() && waiting_.empty() && channel_->sends().is_idle() &&
-        linger_work_.cancel_and_wait()) {
-      disconnect();
-    }
-  };
-  enqueue(std::move(request));
+  request->done = [this, slot](verbs::WcStatus status) { handle_response_done(slot, status); };
+  return request;
+}
+
+void TargetLink::handle_response_done(std::size_t slot, verbs::WcStatus status) {
+  tell([&](weft::srp::Channel& channel) {
+    channel.handle_send_done(slot, status == verbs::WcStatus::Success);
+  });
+  if (!linger_work_.is_idle() && waiting_.empty() && channel_->sends().is_idle() &&
+      linger_work_.cancel_and_wait()) {
+    disconnect();
+  }
 }
 
 Result<void> TargetLink::post_send(std::size_t slot, ByteSpan unit) {
   if (auto open = check_open(); !open) {
     return open;
   }
-  enqueue_send(slot, unit);
+  waiting_.push_back(make_response(slot, unit));
+  post_waiting();
   return {};
 }
 
@@ -313,30 +333,44 @@ Result<void> TargetLink::post_read(std::size_t slot, std::span<const Segment> fr
         });
       }
     };
-    enqueue(std::move(request));
+    waiting_.push_back(std::move(request));
   }
+  post_waiting();
   return {};
 }
 
-Result<void> TargetLink::post_write_and_send(std::size_t slot, ByteSpan data,
+/// As many RDMA WRITEs as the segments need, and the elements of a request allow.
+Result<void> TargetLink::post_write_and_send(std::size_t slot, std::span<const ByteSpan> data,
                                              std::span<const Segment> to, ByteSpan unit) {
   if (auto open = check_open(); !open) {
     return open;
   }
+  auto piece = data.begin();
+  std::size_t used = 0;  // octets of the piece
   for (const Segment& segment : to) {
-    const std::size_t bytes = std::min<std::size_t>(segment.length, data.size());
-    if (bytes == 0) {
-      continue;
+    std::size_t written = 0;  // octets of the segment
+    while (written != segment.length && piece != data.end()) {
+      auto request = std::make_unique<SendRequest>();
+      request->wr.opcode = verbs::WrOpcode::RdmaWrite;
+      request->wr.remote_address = segment.address + written;
+      request->wr.rkey = segment.key;
+      while (request->sges.size() < weft::iser::Channel::kMaxSges && written != segment.length &&
+             piece != data.end()) {
+        const ByteSpan rest = piece->subspan(used);
+        const std::size_t bytes = std::min<std::size_t>(segment.length - written, rest.size());
+        request->sges.push_back(channel_->sge_of(rest.first(bytes)));
+        written += bytes;
+        used += bytes;
+        if (used == piece->size()) {
+          ++piece;
+          used = 0;
+        }
+      }
+      waiting_.push_back(std::move(request));
     }
-    auto request = std::make_unique<SendRequest>();
-    request->sges.push_back(channel_->sge_of(data.first(bytes)));
-    data = data.subspan(bytes);
-    request->wr.opcode = verbs::WrOpcode::RdmaWrite;
-    request->wr.remote_address = segment.address;
-    request->wr.rkey = segment.key;
-    enqueue(std::move(request));
   }
-  enqueue_send(slot, unit);
+  waiting_.push_back(make_response(slot, unit));
+  post_waiting();
   return {};
 }
 
@@ -358,7 +392,8 @@ Result<void> TargetLink::post_marker() {
       tell([](weft::srp::Channel& channel) { channel.close(); });
     }
   };
-  enqueue(std::move(request));
+  waiting_.push_back(std::move(request));
+  post_waiting();
   return {};
 }
 

@@ -59,7 +59,7 @@ class TargetLink final : public weft::srp::TargetConnection, private weft::iser:
   Result<void> post_send(std::size_t slot, ByteSpan unit) override;
   Result<void> post_read(std::size_t slot, std::span<const weft::srp::Segment> from,
                          MutableByteSpan into) override;
-  Result<void> post_write_and_send(std::size_t slot, ByteSpan data,
+  Result<void> post_write_and_send(std::size_t slot, std::span<const ByteSpan> data,
                                    std::span<const weft::srp::Segment> to, ByteSpan unit) override;
   Result<void> post_marker() override;
 
@@ -69,7 +69,8 @@ class TargetLink final : public weft::srp::TargetConnection, private weft::iser:
   void handle_message(weft::iser::ReceiveBuffer& buffer, ByteSpan octets,
                       std::optional<RKey> invalidated) override;
   void handle_failure(verbs::WcStatus status) override;
-  void handle_room() override { flush(); }
+  void handle_room() override { post_waiting(); }
+  void handle_batch_end() override { flush(); }
   void handle_drained() override;
   void handle_cm(const core::RdmaCmEvent& event);
   static void handle_qp_event(const core::Event& event, void* link);
@@ -79,8 +80,9 @@ class TargetLink final : public weft::srp::TargetConnection, private weft::iser:
   template <class Tell>
   void tell(Tell to);
   [[nodiscard]] Result<void> check_open() const;
-  void enqueue(Request request);
-  void enqueue_send(std::size_t slot, ByteSpan unit);
+  void post_waiting();
+  [[nodiscard]] Request make_response(std::size_t slot, ByteSpan unit);
+  void handle_response_done(std::size_t slot, verbs::WcStatus status);
   void flush();
 
   core::Environment& environment_;
@@ -92,7 +94,7 @@ class TargetLink final : public weft::srp::TargetConnection, private weft::iser:
   weft::srp::ChannelId id_{};
   std::unique_ptr<weft::iser::Channel> channel_;
   LoopCmId cm_;
-  std::deque<Request> waiting_;  // for room, in order
+  std::deque<Request> waiting_;  // for the end of a batch of completions, or room; in order
   bool has_failed_{};            // by fail()
   bool is_drained_{};
   bool marker_is_due_{};

@@ -171,7 +171,6 @@ bool Channel::process(ByteSpan unit, bool has_waited) {
   if (is_request && slot == nullptr) {
     return false;
   }
-  const Unit kept{unit.begin(), unit.end()};
   if (has_waited && planted(PlantedBug::WaitListReordered)) {
     wait_list_.pop_back();
   } else if (has_waited) {
@@ -180,13 +179,13 @@ bool Channel::process(ByteSpan unit, bool has_waited) {
   switch (opcode) {
     case wire::SrpOpcode::Cmd:
     case wire::SrpOpcode::TskMgmt:
-      handle_request(*slot, kept);
+      handle_request(*slot, unit);
       break;
     case wire::SrpOpcode::CredRsp:
-      handle_cred_rsp(kept);
+      handle_cred_rsp(unit);
       break;
     case wire::SrpOpcode::AerRsp:
-      handle_aer_rsp(kept);
+      handle_aer_rsp(unit);
       break;
     case wire::SrpOpcode::ILogout:
       apply(ChannelEvent::Disconnect);

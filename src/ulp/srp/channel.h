@@ -141,7 +141,7 @@ class Channel final : private scsi::CommandClient {
   void respond(Slot& slot, const scsi::Completion& completion);
   void refuse(Slot& slot, scsi::SenseKey key, scsi::SenseCode code);
   [[nodiscard]] Result<void> post_status_only(Slot& slot, std::int32_t delta);
-  void post_response(Slot& slot, const wire::SrpResponseUnit& unit, ByteSpan data_in);
+  void post_response(Slot& slot, const wire::SrpResponseUnit& unit);
   /// Returns the state that it found (R-SRPT-18).
   CommandState abort(Slot& slot);
   void finish(Slot& slot, CommandEvent event);

@@ -62,7 +62,7 @@ void Channel::handle_command(Slot& slot, ByteSpan unit) {
   slot.tag = header->tag;
   slot.lun = header->lun;
   slot.plan = {};
-  slot.data_in.clear();
+  slot.lent.clear();
   const auto attribute = attribute_of(header->attribute);
   const auto command = wire::parse_srp_command(unit, options_.immediate_offset);
   if (!command || !attribute) {
@@ -83,7 +83,9 @@ void Channel::handle_command(Slot& slot, ByteSpan unit) {
   slot.cdb.insert(slot.cdb.end(), command->additional_cdb.begin(), command->additional_cdb.end());
   slot.data_out.assign(command->immediate_data.begin(), command->immediate_data.end());
   slot.data_out.resize(static_cast<std::size_t>(slot.plan.out.bytes));
-  slot.data_in.assign(static_cast<std::size_t>(slot.plan.in.bytes), std::byte{});
+  // Not cleared: only what the command puts there is sent, and what else it has is of the same
+  // initiator's earlier commands.
+  slot.data_in.resize(static_cast<std::size_t>(slot.plan.in.bytes));
   slot.command = {.nexus = nexus_,
                   .lun = slot.lun,
                   .tag = slot.tag,
@@ -91,6 +93,7 @@ void Channel::handle_command(Slot& slot, ByteSpan unit) {
                   .cdb = slot.cdb,
                   .data_out = slot.data_out,
                   .data_in = slot.data_in,
+                  .lend_to = &slot.lent,
                   .client = this};
   fetch(slot);
 }
@@ -214,7 +217,17 @@ void Channel::respond(Slot& slot, const scsi::Completion& completion) {
   response.header.status = std::to_underlying(completion.status);
   set_residual(response.header, completion.residual, !slot.data_in.empty());
   response.sense = completion.sense.octets();
-  post_response(slot, response, ByteSpan{slot.data_in}.first(completion.data_in_bytes));
+  slot.pieces.clear();
+  std::size_t left = completion.data_in_bytes;
+  for (const scsi::BlockLoan& loan : slot.lent) {
+    slot.pieces.push_back(loan.octets.first(std::min(left, loan.octets.size())));
+    left -= slot.pieces.back().size();
+  }
+  if (slot.lent.empty()) {
+    slot.pieces.push_back(ByteSpan{slot.data_in}.first(left));
+  }
+  std::erase_if(slot.pieces, [](ByteSpan piece) { return piece.empty(); });
+  post_response(slot, response);
 }
 
 void Channel::refuse(Slot& slot, scsi::SenseKey key, scsi::SenseCode code) {
@@ -222,7 +235,7 @@ void Channel::refuse(Slot& slot, scsi::SenseKey key, scsi::SenseCode code) {
 }
 
 /// srpt_queue_response: data and response in one chain.
-void Channel::post_response(Slot& slot, const wire::SrpResponseUnit& unit, ByteSpan data_in) {
+void Channel::post_response(Slot& slot, const wire::SrpResponseUnit& unit) {
   if (!can_send()) {
     finish(slot, CommandEvent::Drop);
     return;
@@ -233,10 +246,11 @@ void Channel::post_response(Slot& slot, const wire::SrpResponseUnit& unit, ByteS
   slot.unit = wire::to_unit(granted);
   slot.state = transition(slot.state, CommandEvent::Respond).next;
   ++counters_.responses;
-  auto posted = data_in.empty() ? connection_.post_send(slot.index, slot.unit)
-                                : connection_.post_write_and_send(slot.index, data_in,
-                                                                  slot.plan.in.segments, slot.unit);
-  if (!posted && !data_in.empty() && posted.error().code != ErrorCode::ShutDown) {
+  auto posted = slot.pieces.empty()
+                    ? connection_.post_send(slot.index, slot.unit)
+                    : connection_.post_write_and_send(slot.index, slot.pieces,
+                                                      slot.plan.in.segments, slot.unit);
+  if (!posted && !slot.pieces.empty() && posted.error().code != ErrorCode::ShutDown) {
     posted = post_status_only(slot, granted.header.request_limit_delta);
   }
   if (!posted) {
@@ -289,6 +303,7 @@ void Channel::finish(Slot& slot, CommandEvent event) {
     return;
   }
   slot.state = step.next;
+  slot.lent.clear();
   if (event == CommandEvent::Drop && !planted(PlantedBug::CreditLostWithAbort)) {
     limit_.end();
   }

@@ -124,7 +124,8 @@ void Channel::respond_management(Slot& slot, SrpResponseCode code) {
   wire::SrpResponseUnit response;
   response.header.tag = slot.tag;
   response.response_code = code;
-  post_response(slot, response, {});
+  slot.pieces.clear();
+  post_response(slot, response);
   release_if_quiet();
 }
 

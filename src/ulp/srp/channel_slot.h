@@ -26,7 +26,9 @@ struct Channel::Slot {
   std::vector<std::byte> table;  // octets of descriptors being read
   std::vector<std::byte> data_out;
   std::vector<std::byte> data_in;
-  std::vector<std::byte> unit;  // the response
+  std::vector<scsi::BlockLoan> lent;  // blocks of a disk in memory, in place of data_in
+  std::vector<ByteSpan> pieces;       // of either, as they are sent
+  std::vector<std::byte> unit;        // the response
   scsi::Command command;
   std::vector<std::shared_ptr<PendingManagement>> waiters;  // for the end of the READ
 };

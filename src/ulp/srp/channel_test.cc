@@ -15,6 +15,7 @@ namespace {
 using scsi::testing::cdb10;
 using scsi::testing::pattern;
 using testing::Octets;
+using testing::Posted;
 using testing::TargetBench;
 using wire::SrpBufferFormat;
 using wire::SrpDataBuffer;
@@ -119,6 +120,38 @@ TEST(SrpChannel, MovesDataByEveryKindOfDescriptor) {  // T-SRPT-3, first half
   bench.request(login, read);
   bench.settle();
   EXPECT_EQ(contents(bench, in), data);
+}
+
+/// Blocks of a disk in memory are sent from there, as they are when the command is executed.
+TEST(SrpChannel, SendsFromADiskInMemoryWhatIsWrittenAnewMeanwhile) {
+  constexpr std::size_t kBytes = 128 * 1024;
+  TargetBench bench;
+  const auto login = bench.connect();
+  const Octets before = pattern(kBytes, 1);
+  const Buffer out = make_buffer(bench, kBytes, 1, 1);
+  fill(bench, out, before);
+  auto write = TargetBench::command(3, cdb10(0x2A, 0, kBytes / 512));
+  write.data_out = out.descriptor;
+  bench.request(login, write);
+  bench.settle();
+
+  const Buffer in = make_buffer(bench, kBytes, 1, 1);
+  auto read = TargetBench::command(4, cdb10(0x28, 0, kBytes / 512));
+  read.data_in = in.descriptor;
+  bench.request(login, read);
+  ASSERT_EQ(login.connection->posted.size(), 1U);
+  const Posted& sent = login.connection->posted.front();
+  ASSERT_EQ(sent.pieces.size(), kBytes / scsi::RamDevice::kChunkBytes);
+  fill(bench, out, pattern(kBytes, 2));
+  write.header.tag = 5;
+  bench.request(login, write);
+  auto& posted = login.connection->posted;
+  ASSERT_EQ(posted.size(), 2U) << "the response, and the READ of what is to be written";
+  std::swap(posted.front(), posted.back());
+  ASSERT_TRUE(bench.report_one(login.id, *login.connection));
+  EXPECT_TRUE(posted.front().has_kept_its_data());
+  bench.settle();  // which looks at it once more
+  EXPECT_EQ(contents(bench, in), before);
 }
 
 TEST(SrpChannel, BadDescriptorsEndACommandAndNotTheConnection) {  // T-SRPT-3, second half

@@ -40,10 +40,11 @@ class TargetConnection {
   /// RDMA READs of all segments, in their order, into `into`, which has their length.
   [[nodiscard]] virtual Result<void> post_read(std::size_t slot, std::span<const Segment> from,
                                                MutableByteSpan into) = 0;
-  /// RDMA WRITEs of `data` to the first of the segments' octets, then the SEND: one chain, and one
-  /// report as of a send. ShutDown: the QP is in error; another reason: this data cannot go, and a
-  /// send can.
-  [[nodiscard]] virtual Result<void> post_write_and_send(std::size_t slot, ByteSpan data,
+  /// RDMA WRITEs of `data`, whose pieces follow one another, to the first of the segments' octets,
+  /// then the SEND: one chain, and one report as of a send. ShutDown: the QP is in error; another
+  /// reason: this data cannot go, and a send can.
+  [[nodiscard]] virtual Result<void> post_write_and_send(std::size_t slot,
+                                                         std::span<const ByteSpan> data,
                                                          std::span<const Segment> to,
                                                          ByteSpan unit) = 0;
   /// An RDMA WRITE of no octets, whose key nobody checks (C9-88): behind all that is posted.

@@ -30,6 +30,17 @@ struct Posted {
   Kind kind{};
   std::size_t slot{};
   bool succeeds{true};
+  std::vector<ByteSpan> pieces{};  // of data that is written
+  Octets data{};                   // what they had when they were posted
+
+  /// Octets stay until the operation is reported.
+  [[nodiscard]] bool has_kept_its_data() const {
+    Octets now;
+    for (const ByteSpan piece : pieces) {
+      now.insert(now.end(), piece.begin(), piece.end());
+    }
+    return now == data;
+  }
 };
 
 class ManualConnection final : public TargetConnection {
@@ -68,12 +79,18 @@ class ManualConnection final : public TargetConnection {
     posted.push_back({.kind = Posted::Kind::Read, .slot = slot, .succeeds = readable});
     return {};
   }
-  Result<void> post_write_and_send(std::size_t slot, ByteSpan data, std::span<const Segment> to,
-                                   ByteSpan unit) override {
+  Result<void> post_write_and_send(std::size_t slot, std::span<const ByteSpan> data,
+                                   std::span<const Segment> to, ByteSpan unit) override {
     if (write_error) {
       return fail_with(*write_error, "told to");
     }
     auto sent = post_send(slot, unit);
+    if (sent) {
+      posted.back().pieces.assign(data.begin(), data.end());
+      for (const ByteSpan piece : data) {
+        posted.back().data.insert(posted.back().data.end(), piece.begin(), piece.end());
+      }
+    }
     if (sent && !memory_.write(to, data)) {
       units.pop_back();
       posted.back().succeeds = false;
@@ -197,6 +214,7 @@ class TargetBench {
     }
     const Posted work = connection.posted.front();
     connection.posted.pop_front();
+    WEFT_ASSERT(work.has_kept_its_data(), "what is posted stays until it is reported");
     const bool succeeds = work.succeeds && !connection.has_failed;
     switch (work.kind) {
       case Posted::Kind::Send:

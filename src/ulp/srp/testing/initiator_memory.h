@@ -71,6 +71,15 @@ class InitiatorMemory {
     return data.empty();
   }
 
+  /// The same, of pieces that follow one another.
+  [[nodiscard]] bool write(std::span<const Segment> to, std::span<const ByteSpan> data) {
+    std::vector<std::byte> joined;
+    for (const ByteSpan piece : data) {
+      joined.insert(joined.end(), piece.begin(), piece.end());
+    }
+    return write(to, ByteSpan{joined});
+  }
+
   std::uint64_t bytes_read{};     // by the target
   std::uint64_t bytes_written{};  // by the target
 

@@ -124,16 +124,17 @@ Result<void> Link::post_read(std::size_t slot, std::span<const Segment> from,
   return {};
 }
 
-Result<void> Link::post_write_and_send(std::size_t slot, ByteSpan data, std::span<const Segment> to,
-                                       ByteSpan unit) {
+Result<void> Link::post_write_and_send(std::size_t slot, std::span<const ByteSpan> data,
+                                       std::span<const Segment> to, ByteSpan unit) {
   if (!alive_) {
     return weft::fail(ErrorCode::ShutDown, "the connection is broken");
   }
   const std::vector<Segment> segments{to.begin(), to.end()};
+  const std::vector<ByteSpan> pieces{data.begin(), data.end()};
   const Octets octets{unit.begin(), unit.end()};
-  report([self = shared_from_this(), slot, data, segments, octets](Channel& channel, bool alive) {
+  report([self = shared_from_this(), slot, pieces, segments, octets](Channel& channel, bool alive) {
     if (alive) {
-      self->world_.expect(self->world_.memory.write(segments, data),
+      self->world_.expect(self->world_.memory.write(segments, pieces),
                           "the target writes memory that is not its own");
       self->deliver(octets);
     }

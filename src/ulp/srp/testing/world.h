@@ -55,8 +55,8 @@ class Link final : public TargetConnection, public std::enable_shared_from_this<
   Result<void> post_send(std::size_t slot, ByteSpan unit) override;
   Result<void> post_read(std::size_t slot, std::span<const Segment> from,
                          MutableByteSpan into) override;
-  Result<void> post_write_and_send(std::size_t slot, ByteSpan data, std::span<const Segment> to,
-                                   ByteSpan unit) override;
+  Result<void> post_write_and_send(std::size_t slot, std::span<const ByteSpan> data,
+                                   std::span<const Segment> to, ByteSpan unit) override;
   Result<void> post_marker() override;
 
   /// From the initiator.
