@@ -40,6 +40,7 @@ SERVER, CLIENT = "h1", "h2"
 INITIATOR = "0x" + "00" * 15 + "77"
 TOKEN = b"weft srp payload"      # all that the files of the file system hold, each block of it
 ADD_TARGET = "/sys/class/infiniband_srp/srp-weft0-1/add_target"
+PAGES = "shared pages"           # why a message was placed, as `weft status --qps` says it
 LONGEST_UNIT = 1024              # policy of the initiator: a command with its descriptors, without data
 
 
@@ -777,6 +778,46 @@ class Srp(Hosts):
                         self.assertLess(len(set(keys)), len(commands) // 2)
             self.assertEqual(target.stop()[0], 0)
 
+    def test_long_reads_are_placed_in_the_initiators_memory(self):
+        """By the target's own hand, in pages that both map, though before the data of each stands the response of another as a SEND."""
+        with Target(self.fabric, "--lun", "ram:64M") as target:
+            child = self.fabric.start(CLIENT, [self.fabric.weft, "srp", "load", target.url(), "--json", "--bytes", str(1 << 20), "--depth", "4", "--sequential",
+                                               "--seconds", str(MORE_SECONDS)])
+            self.addCleanup(child.stdout.close)
+            self.addCleanup(weft_clients.end, child)
+            shown = []
+
+            def is_placed():
+                shown[:] = [qp for qp in json.loads(self.fabric.run("status", "--qps", "--json")) if qp["host"] == SERVER]
+                return any(qp.get("way") == "placed" and PAGES in qp["why"] for qp in shown)
+            self.assertTrue(namespaces.eventually(is_placed, MORE_SECONDS), shown)
+            found = json.loads(child.communicate(timeout=SECONDS)[0])
+            self.assertEqual((found["failed"], found["lost"]), (0, 0), found)
+            self.assertEqual(target.stop()[0], 0)
+
+    def regions(self, host):
+        """Lengths of the memory regions of a host's programs, in bytes."""
+        shown = subprocess.run([self.fabric.weft, "exec", host, "--", "rdma", "-j", "res", "show", "mr"], capture_output=True, text=True, timeout=SECONDS, check=True,
+                               env=self.fabric.environment(), stdin=subprocess.DEVNULL).stdout
+        return [region["mrlen"] for region in json.loads(shown)]
+
+    def test_the_heap_is_registered_beside_a_key_for_all_memory(self):
+        """So that no use of it asks the kernel for its pages; under sanitizers, whose heap is their own, all stays under the one key."""
+        with Target(self.fabric, "--lun", "ram:64M") as target:
+            child = self.fabric.start(CLIENT, [self.fabric.weft, "srp", "load", target.url(), "--json", "--seconds", str(MORE_SECONDS)])
+            self.addCleanup(child.stdout.close)
+            self.addCleanup(weft_clients.end, child)
+            for host, others in ((SERVER, 0), (CLIENT, 1)):  # a slab of buffers
+                lengths = []
+
+                def has_pieces():
+                    lengths[:] = self.regions(host)
+                    return sum(length < 1 << 30 for length in lengths) > others
+                self.assertEqual(namespaces.eventually(has_pieces, MORE_SECONDS), "WEFT_CLIENT_PRELOAD" not in os.environ, lengths)
+                self.assertGreater(max(lengths), 1 << 40, "a key reaches all memory")
+            self.assertEqual(json.loads(child.communicate(timeout=SECONDS)[0])["failed"], 0)
+            self.assertEqual(target.stop()[0], 0)
+
     def test_memory_is_registered_as_it_is_used_where_no_key_reaches_all_of_it(self):
         """As on devices without on-demand paging: both ends have a region for each megabyte of the heap that requests use, and few more."""
         disk = iscsi_attach.empty_disk(self.folder)
@@ -789,9 +830,7 @@ class Srp(Hosts):
                 self.copy(str(image), attached.nbd)
                 self.copy(attached.nbd, str(back))
                 for host in (SERVER, CLIENT):
-                    regions = json.loads(subprocess.run([self.fabric.weft, "exec", host, "--", "rdma", "-j", "res", "show", "mr"], capture_output=True, text=True,
-                                                        timeout=SECONDS, check=True, env=self.fabric.environment(), stdin=subprocess.DEVNULL).stdout)
-                    lengths = [region["mrlen"] for region in regions]
+                    lengths = self.regions(host)
                     self.assertGreater(len(lengths), 2, host)
                     self.assertLess(len(lengths), 300, host)
                     self.assertLessEqual(max(lengths), 64 << 20, host)  # nothing reaches all memory

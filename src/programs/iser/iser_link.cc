@@ -61,7 +61,8 @@ struct Connection final : weft::iscsi::DatamoverClient {
 class IserLink final : public iscsi::Link {
  public:
   IserLink(asio::io_context& loop, weft::iscsi::HelloPolicy hello)
-      : loop_(loop), options_{.receive_data_bytes = 8'192, .hello = hello} {}
+      : loop_(loop),
+        options_{.receive_data_bytes = 8'192, .hello = hello, .cq_lingers = rdma::kCqLingers} {}
   ~IserLink() override;
 
   void connect(const std::string& address, weft::iscsi::DatamoverClient& client,

@@ -126,7 +126,8 @@ void IserPortals::accept(Request request) {
   }
   const std::uint64_t number = next_connection_++;
   auto datamover = std::make_unique<TargetDatamover>(
-      environment, weft::iser::TargetOptions{.takes_unsolicited_data = false},
+      environment,
+      weft::iser::TargetOptions{.takes_unsolicited_data = false, .cq_lingers = rdma::kCqLingers},
       [this, number] { forget(number); });
   weft::iscsi::DatamoverClient* const client = server_.accept(*datamover, environment.now());
   if (client == nullptr) {

@@ -3,90 +3,129 @@
 #include <algorithm>
 #include <bit>
 #include <utility>
+#include <vector>
 
 #include "base/assert.h"
 #include "core/mr.h"
+#include "os/shared_memory.h"
 
 namespace weft::programs::srp {
-namespace {
 
-constexpr std::size_t kSmallest = 4096;  // policy: INQUIRY and its like share buffers
+struct BufferPool::Slab {
+  explicit Slab(std::size_t bytes) : buffer_bytes(bytes) {}
+  ~Slab() {
+    if (mr != nullptr) {
+      const auto gone = core::deregister_mr(*mr);
+      WEFT_ASSERT(gone, "no window is bound to it");
+    }
+  }
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+  [[nodiscard]] bool is_unused() const { return free.size() == buffers.size(); }
 
-}  // namespace
+  const std::size_t buffer_bytes;
+  os::UniqueFd file;  // open, so that others find it (os::find_held_file)
+  os::Mapping memory;
+  core::Mr* mr{};
+  std::vector<Buffer> buffers;
+  std::vector<Buffer*> free;  // the last one given back is the next: it lies in caches
+};
 
 std::uint64_t BufferPool::Buffer::address() const {
   return std::bit_cast<std::uint64_t>(memory_.data());
 }
 
-BufferPool::~BufferPool() {
-  WEFT_ASSERT(taken_.empty(), "who took a buffer has given it back");
-  for (const auto& buffer : kept_) {
-    free(*buffer);
-  }
-}
+BufferPool::BufferPool(core::Pd& pd) : pd_(pd) {}
 
-void BufferPool::free(Buffer& buffer) {
-  const auto gone = core::deregister_mr(*buffer.mr_);
-  WEFT_ASSERT(gone, "no window is bound to it");
+BufferPool::~BufferPool() {
+  WEFT_ASSERT(std::ranges::all_of(slabs_, [](const auto& one) { return one.second->is_unused(); }),
+              "who took a buffer has given it back");
 }
 
 Result<BufferPool::Lease> BufferPool::take(std::size_t bytes) {
-  const std::size_t size = std::max(kSmallest, std::bit_ceil(bytes));
-  {
-    const std::lock_guard lock{mutex_};
-    const auto found = std::ranges::find_if(
-        kept_, [size](const auto& buffer) { return buffer->memory_.size() == size; });
-    if (found != kept_.end()) {
-      taken_.push_back(found->release());
-      kept_.erase(found);
-      return Lease{taken_.back(), {this}};
+  const std::lock_guard lock{mutex_};
+  const auto slab = slab_for(std::max(kSmallest, std::bit_ceil(bytes)));
+  if (!slab) {
+    return std::unexpected(slab.error());
+  }
+  Buffer* const buffer = (*slab)->free.back();
+  (*slab)->free.pop_back();
+  return Lease{buffer, {this}};
+}
+
+/// One with a free buffer.
+Result<BufferPool::Slab*> BufferPool::slab_for(std::size_t buffer_bytes) {
+  for (const auto& [begin, slab] : slabs_) {
+    if (slab->buffer_bytes == buffer_bytes && !slab->free.empty()) {
+      return slab.get();
     }
   }
-  auto made = std::make_unique<Buffer>(size);
-  const core::UserMemoryRange whole{
-      .start = made->address(), .length = size, .iova = made->address()};
-  const auto mr = core::register_user_mr(pd_, whole,
+  const std::size_t bytes = std::clamp(kBuffersInSlab * buffer_bytes, kLeastSlab, kMostSlab);
+  const std::size_t buffers = std::max<std::size_t>(1, bytes / buffer_bytes);
+  auto made = make_slab(buffer_bytes, buffers);
+  // A limit of memory that may be locked may have room for less.
+  return made || buffers == 1 ? made : make_slab(buffer_bytes, 1);
+}
+
+Result<BufferPool::Slab*> BufferPool::make_slab(std::size_t buffer_bytes, std::size_t buffers) {
+  auto slab = std::make_unique<Slab>(buffer_bytes);
+  const std::size_t bytes = buffers * buffer_bytes;
+  auto file = os::create_shared_memory("weft-buffers", bytes);
+  if (!file) {
+    return std::unexpected(file.error());
+  }
+  slab->file = *std::move(file);
+  auto memory = os::map_shared(slab->file, os::Protection::ReadWrite, bytes, bytes);
+  if (!memory) {
+    return std::unexpected(memory.error());
+  }
+  slab->memory = *std::move(memory);
+  const MutableByteSpan octets = slab->memory.bytes();
+  const auto begin = std::bit_cast<std::uint64_t>(octets.data());
+  const auto mr = core::register_user_mr(pd_, {.start = begin, .length = bytes, .iova = begin},
                                          verbs::AccessFlags{verbs::Access::LocalWrite} |
                                              verbs::Access::RemoteRead | verbs::Access::RemoteWrite,
                                          nullptr);
   if (!mr) {
     return std::unexpected(mr.error());
   }
-  made->mr_ = *mr;
-  const std::lock_guard lock{mutex_};
-  taken_.push_back(made.release());
-  return Lease{taken_.back(), {this}};
+  slab->mr = *mr;
+  slab->buffers.reserve(buffers);
+  for (std::size_t i = 0; i < buffers; ++i) {
+    slab->buffers.emplace_back(*slab, octets.subspan(i * buffer_bytes, buffer_bytes));
+    slab->free.push_back(&slab->buffers.back());
+  }
+  size_bytes_ += bytes;
+  return slabs_.emplace(begin, std::move(slab)).first->second.get();
 }
 
-void BufferPool::give_back(Buffer* buffer) {
-  std::unique_ptr<Buffer> ours{buffer};
-  {
-    const std::lock_guard lock{mutex_};
-    std::erase(taken_, buffer);
-    if (kept_.size() < kKept) {
-      kept_.push_back(std::move(ours));
-      return;
-    }
+void BufferPool::give_back(Buffer& buffer) {
+  const std::lock_guard lock{mutex_};
+  Slab& slab = buffer.slab_;
+  slab.free.push_back(&buffer);
+  if (size_bytes_ > kKept && slab.is_unused()) {
+    size_bytes_ -= slab.memory.bytes().size();
+    slabs_.erase(std::bit_cast<std::uint64_t>(slab.memory.bytes().data()));
   }
-  free(*ours);
 }
 
 Result<RKey> BufferPool::key_of(std::uint64_t address, std::size_t bytes) const {
   const std::lock_guard lock{mutex_};
-  for (const Buffer* const buffer : taken_) {
-    const std::uint64_t begin = buffer->address();
-    if (address >= begin && address - begin <= buffer->memory_.size() &&
-        bytes <= buffer->memory_.size() - (address - begin)) {
-      return buffer->mr_->rkey;
+  const auto after = slabs_.upper_bound(address);
+  if (after != slabs_.begin()) {
+    const auto& [begin, slab] = *std::prev(after);
+    const std::size_t length = slab->memory.bytes().size();
+    if (address - begin <= length && bytes <= length - (address - begin)) {
+      return slab->mr->rkey;
     }
   }
   return fail(ErrorCode::BadAddress, "{} octets at {:#x} are of no registered buffer", bytes,
               address);
 }
 
-std::size_t BufferPool::size() const {
+std::size_t BufferPool::size_bytes() const {
   const std::lock_guard lock{mutex_};
-  return kept_.size() + taken_.size();
+  return size_bytes_;
 }
 
 }  // namespace weft::programs::srp

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/assert.h"
@@ -53,19 +54,29 @@ struct InitiatorLink::Attempt final : weft::iser::ChannelClient {
   void handle_failure(verbs::WcStatus status) override {
     link.lose(*this, fmt::format("a work request ended in status {}", std::to_underlying(status)));
   }
-  void handle_room() override { flush(); }
+  void handle_room() override { post_waiting(); }
   void handle_drained() override {
     is_drained = true;
     link.collect_work_.queue();
   }
   [[nodiscard]] bool is_wanted() const { return link.attempt_.get() == this; }
+  void handle_batch_end() override { flush(); }
+  /// What completions that came together lead to is posted together.
+  void post_waiting() {
+    if (!channel->is_in_batch()) {
+      flush();
+    }
+  }
   void flush() {
     while (is_wanted() && !waiting.empty() && channel->sends().room() != 0) {
-      weft::iser::SendRequests one;
-      one.push_back(std::move(waiting.front()));
-      one.front()->must_signal = one.front()->must_signal || link.lingers_;
-      waiting.pop_front();
-      if (!channel->sends().post(std::move(one))) {
+      const auto end = waiting.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(
+                                             waiting.size(), channel->sends().room()));
+      weft::iser::SendRequests chain{std::move_iterator{waiting.begin()}, std::move_iterator{end}};
+      waiting.erase(waiting.begin(), end);
+      for (const auto& one : chain) {
+        one->must_signal = one->must_signal || link.lingers_;
+      }
+      if (!channel->sends().post(std::move(chain))) {
         return;  // the QP is in error, and its receives say so
       }
     }
@@ -218,6 +229,7 @@ Result<void> InitiatorLink::go_on(Attempt& attempt) {
                                              {.send_depth = kSendDepth,
                                               .receive_depth = kReceives,
                                               .signal_interval = kSignalInterval,
+                                              .cq_lingers = rdma::kCqLingers,
                                               .caller = "srp"},
                                              attempt);
   if (!channel) {
@@ -319,7 +331,7 @@ Result<void> InitiatorLink::post_send(ByteSpan unit) {
     return fail(ErrorCode::ShutDown, "there is no channel");
   }
   attempt_->waiting.push_back(attempt_->channel->make_send({unit.begin(), unit.end()}));
-  attempt_->flush();
+  attempt_->post_waiting();
   return {};
 }
 
