@@ -209,7 +209,7 @@ TEST_F(LiveOmniPath, CapabilitiesAreSeenByOthersUntilTheProgramEnds) {  // R-VN-
   EXPECT_NE(unset[0].capability_changes, set[0].capability_changes);
 }
 
-/// Once until it asks; without a change, it would wait in vain.
+/// Once until it asks; without a change, it would wait for nothing.
 TEST_F(LiveOmniPath, AWatcherIsToldThatPortsHaveChanged) {
   const Attached watcher = attach("o1", true);
   const Attached agent = attach("o2");

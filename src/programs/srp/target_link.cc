@@ -23,8 +23,8 @@ constexpr Duration kLinger = Duration::seconds(1);
 constexpr Duration kLastReceivePatience = Duration::seconds(1);
 constexpr std::uint32_t kSignalInterval = 16;  // policy; what must be known is signalled anyway
 
-/// Data has to precede its own response alone. Behind another one, which is not acknowledged yet, it
-/// could not be placed (hca/rc/requester_placement.cc).
+/// Data has to precede its own response alone. Behind another one, which is not acknowledged yet,
+/// it could not be placed (hca/rc/requester_placement.cc).
 void put_data_first(weft::iser::SendRequests& chain) {
   std::ranges::stable_partition(chain, [](const auto& request) {
     return request->wr.opcode == verbs::WrOpcode::RdmaWrite && !request->done;
