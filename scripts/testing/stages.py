@@ -77,7 +77,7 @@ def stages(jobs, long=False):
               client("iscsi_attach"), built, beside=True),
         Stage("iser-target", "weft iser target on a host: libiscsi's suite and tools as over TCP, QEMU's iser:, killed ends, the commands of the guide",
               client("iser_target"), built, beside=True),
-        Stage("iscsi-soak", "fio with verification by iSER and TCP for half an hour, while links flap, connections are cut off, targets die and sessions are reinstated",
+        Stage("iscsi-soak", "fio with verification by iSER and TCP, our initiators and QEMU's, for half an hour, while links flap, connections are cut off, targets die and sessions are reinstated",
               client("iscsi_soak", "--seconds", "1800"), built, long=True),
         Stage("uml", "Linux's iscsi_tcp at weft iscsi target, and weft iscsi attach at LIO, in User Mode Linux", client("uml"), built, long=True),
         Stage("srp", "weft srp target and attach on two hosts: nbdcopy and QEMU against the image file, lists of initiators, killed ends and a cut link under load; a file system, with a look at what crosses the link; booting from a unit; Debian's srptools find it, and log in; a unit by two paths whose links are cut; links that lose, disks that fail, a hundred sessions; the commands of the guide",

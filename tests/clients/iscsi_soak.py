@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """fio writes, reads and verifies disks of `weft iser target` and `weft iscsi target` while links flap, connections are cut off, targets are killed and
-come again, and sessions are reinstated: no lost or wrong block. By iSER our initiator (nbdkit's plugin), by TCP ours with several connections and QEMU's
-`iscsi://`; all three beside each other.
+come again, and sessions are reinstated: no lost or wrong block. By iSER our initiator (nbdkit's plugin) and, without faults, QEMU's `iser://`; by TCP ours
+with several connections and QEMU's `iscsi://`; all of them beside each other.
 
-    iscsi_soak.py [--seconds N] [--only iser|ours|qemu]... [--verbose]
+    iscsi_soak.py [--seconds N] [--only iser|qemu-iser|ours|qemu]...
+
+fio goes over its disk in rounds. In every other one each block is verified soon after it was written, in those between all of them at the round's end, so
+that a block that is lost, or overwritten by an older write that comes late, is found when the fault is long over. The last round ends without faults.
 """
 import argparse
 import collections
 import contextlib
+import json
 import os
 import pathlib
 import random
@@ -21,37 +25,42 @@ import time
 import iscsi
 import iscsi_attach
 import iscsi_proxy
+import iser
 import iser_target
 import weft_clients
 
 DISK_BYTES = 32 << 20            # policy
 PAUSE_SECONDS = (1.0, 4.0)       # policy: between two faults of a way
 DOWN_SECONDS = 1.5               # policy: how long a link is down, or a target away
-END_SECONDS = 120                # policy: until fio has read what it wrote, when no fault comes any more
+END_SECONDS = 120                # policy: until a round is over, when no fault comes any more
 SAY_SECONDS = 60                 # policy
+SAID_CHARACTERS = 4000           # policy: of what our initiator said at last, when a round went wrong
 SERVER, CLIENT = iser_target.SERVER, iser_target.CLIENT
 
 
-def fio_job(name, uri, seconds):
-    """Blocks of several sizes, each verified soon after it is written, and again when they are overwritten."""
-    return ["fio", f"--name={name}", "--ioengine=nbd", f"--uri={uri}", "--rw=randrw", "--rwmixread=30", "--bsrange=4k-64k", "--iodepth=8", "--size=24M", "--time_based",
-            f"--runtime={seconds}", "--verify=crc32c", "--verify_fatal=1", "--verify_backlog=64", "--serialize_overlap=1", "--randseed=7", "--group_reporting"]
+def fio_job(uri, number, report):
+    """A round: blocks of several sizes, each written once and verified. Other rounds have other content."""
+    return ["fio", "--name=soak", "--ioengine=nbd", f"--uri={uri}", "--rw=randrw", "--rwmixread=30", "--bsrange=4k-64k", "--iodepth=8", "--size=24M",
+            "--verify=crc32c", "--verify_fatal=1", *(["--verify_backlog=64"] if number % 2 == 0 else []), "--serialize_overlap=1", f"--randseed={number + 1}",
+            "--group_reporting", "--output-format=json", f"--output={report}"]
 
 
 class Way:
     """One disk with its target, its faults and the fio that uses it."""
 
-    name, faults = "", ()
+    name, faults, ports = "", (), weft_clients.Ports()
+    attached = None              # our initiator, where it is that
+    patience = "--fast-fail", str(END_SECONDS)  # a target that comes late on a busy machine is no lost block
 
     def __init__(self, folder, number):
         self.folder = pathlib.Path(folder) / str(number)
         self.folder.mkdir()
         self.disk = iscsi_attach.empty_disk(self.folder, size=DISK_BYTES)
-        self.counts, self.random = collections.Counter(), random.Random(number)
+        self.counts, self.octets, self.random = collections.Counter(), collections.Counter(), random.Random(number)
 
     def trouble(self, ends):
         """Faults until `ends` is set; each is over when this returns."""
-        while not ends.wait(self.random.uniform(*PAUSE_SECONDS)):
+        while self.faults and not ends.wait(self.random.uniform(*PAUSE_SECONDS)):
             fault = self.random.choice(self.faults)
             getattr(self, fault)()
             self.counts[fault] += 1
@@ -101,23 +110,30 @@ class OurTcpWay(TcpWay):
     name = "TCP by weft iscsi attach, 3 connections, level 2"
 
     def export(self, stack, url):
-        attached = iscsi_attach.Attached(self.folder, url, "--connections", "3", "--recovery-level", "2", "--digests")
-        return stack.enter_context(attached).nbd
+        self.attached = stack.enter_context(iscsi_attach.Attached(self.folder, url, "--connections", "3", "--recovery-level", "2", "--digests",
+                                                                       *self.patience))
+        return self.attached.nbd
+
+
+def qemu_nbd(stack, folder, url, prefix=(), environment=None):
+    """The unit of that URL, as NBD: its URI."""
+    socket = folder / "nbd"
+    child = subprocess.Popen([*prefix, "qemu-nbd", "--format=raw", "--persistent", "--shared=4", f"--socket={socket}", url], stdin=subprocess.DEVNULL,
+                             env=environment)
+    stack.callback(lambda: (child.terminate(), child.wait(iscsi.READY_SECONDS)))
+    deadline = time.monotonic() + iscsi.READY_SECONDS
+    while not socket.exists():
+        if child.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError("qemu-nbd does not listen")
+        time.sleep(0.05)
+    return f"nbd+unix:///?socket={socket}"
 
 
 class QemuTcpWay(TcpWay):
     name = "TCP by QEMU's iscsi://"
 
     def export(self, stack, url):
-        socket = self.folder / "nbd"
-        child = subprocess.Popen(["qemu-nbd", "--format=raw", "--persistent", "--shared=4", f"--socket={socket}", url], stdin=subprocess.DEVNULL)
-        stack.callback(lambda: (child.terminate(), child.wait(iscsi.READY_SECONDS)))
-        deadline = time.monotonic() + iscsi.READY_SECONDS
-        while not socket.exists():
-            if child.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError("qemu-nbd does not listen")
-            time.sleep(0.05)
-        return f"nbd+unix:///?socket={socket}"
+        return qemu_nbd(stack, self.folder, url)
 
 
 class IserWay(Way):
@@ -126,13 +142,16 @@ class IserWay(Way):
     name, faults = "iSER by weft iser attach", ("flap", "flap", "restart", "reinstate")
 
     def open(self, stack):
-        self.fabric = stack.enter_context(weft_clients.Fabric("pair", name=f"soak-{os.getpid()}"))
-        self.tcp_port = weft_clients.Ports().take()
+        self.fabric = stack.enter_context(weft_clients.Fabric("pair", name=f"soak-{os.getpid()}-{self.folder.name}"))
+        self.tcp_port = self.ports.take()
         self.start_target()
         stack.callback(lambda: self.target.__exit__())
-        attached = iscsi_attach.Attached(self.folder, self.target.url(), command=[self.fabric.weft, "exec", CLIENT, "--", self.fabric.weft, "iser"],
-                                         environment=self.fabric.environment())
-        return stack.enter_context(attached).nbd
+        return self.export(stack, self.target.url())
+
+    def export(self, stack, url):
+        self.attached = stack.enter_context(iscsi_attach.Attached(
+            self.folder, url, *self.patience, command=[self.fabric.weft, "exec", CLIENT, "--", self.fabric.weft, "iser"], environment=self.fabric.environment()))
+        return self.attached.nbd
 
     def start_target(self):
         self.write_configuration()
@@ -155,6 +174,15 @@ class IserWay(Way):
         self.fabric.run("link", "up", CLIENT)
 
 
+class QemuIserWay(IserWay):
+    """Without faults: libiscsi 1.19.0 makes a lost session again by TCP, whatever it was by (iscsi_reconnect() of its lib/connect.c)."""
+
+    name, faults = "iSER by QEMU's iser://", ()
+
+    def export(self, stack, url):
+        return qemu_nbd(stack, self.folder, url, [self.fabric.weft, "exec", CLIENT, "--"], self.fabric.environment(iser.HELP))
+
+
 def make_trouble(way, ends, failures):
     try:
         way.trouble(ends)
@@ -162,30 +190,45 @@ def make_trouble(way, ends, failures):
         failures.append(f"{way.name}: after {dict(way.counts)}: {error!r}")
 
 
-def soak(way, seconds, failures):
-    with contextlib.ExitStack() as stack:
-        uri = way.open(stack)
-        log = stack.enter_context(open(way.folder / "fio.log", "w+", encoding="utf-8"))
-        child = subprocess.Popen(fio_job("soak", uri, seconds), cwd=way.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
-        ends = threading.Event()
-        trouble = threading.Thread(target=make_trouble, args=(way, ends, failures))
-        trouble.start()
+def run_round(way, uri, number, deadline):
+    """What is wrong with it; empty: each block came back as it was written."""
+    log, report = way.folder / "fio.log", way.folder / "fio.json"
+    report.unlink(missing_ok=True)
+    with open(log, "w", encoding="utf-8") as output:
+        child = subprocess.Popen(fio_job(uri, number, report), cwd=way.folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         try:
-            child.wait(seconds)
-        except subprocess.TimeoutExpired:
-            pass
-        ends.set()
-        trouble.join()
-        try:
-            child.wait(END_SECONDS)
+            child.wait(max(deadline - time.monotonic(), 0) + END_SECONDS)
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-        said = (way.folder / "fio.log").read_text(encoding="utf-8", errors="replace")
-        figures = ", ".join(line.strip().split(" (")[0] for line in said.splitlines() if line.strip().startswith(("READ:", "WRITE:")))
-        print(f"{way.name}: {figures}; " + ", ".join(f"{count} {fault}" for fault, count in sorted(way.counts.items())), flush=True)
-        if child.returncode != 0 or "verify" in said.replace("verify=", ""):
-            failures.append(f"{way.name}: fio ended with status {child.returncode}\n{said}")
+    said = log.read_text(encoding="utf-8", errors="replace")
+    if child.returncode != 0 or "verify:" in said:
+        return f"fio's round {number} ended with status {child.returncode}\n{said}"
+    job = json.loads(report.read_text(encoding="utf-8"))["jobs"][0]
+    for direction in ("read", "write"):
+        way.octets[direction] += job[direction]["io_bytes"]
+    return f"fio's round {number} wrote nothing" if job["write"]["io_bytes"] == 0 else ""
+
+
+def soak(way, seconds, failures):
+    with contextlib.ExitStack() as stack:
+        uri = way.open(stack)
+        ends, deadline = threading.Event(), time.monotonic() + seconds
+        trouble = threading.Thread(target=make_trouble, args=(way, ends, failures))
+        clock = threading.Timer(seconds, ends.set)
+        trouble.start()
+        clock.start()
+        wrong, rounds = "", 0
+        while not wrong and (rounds == 0 or not ends.is_set()):
+            wrong = run_round(way, uri, rounds, deadline)
+            rounds += 1
+        clock.cancel()
+        ends.set()
+        trouble.join()
+        print(f"{way.name}: {rounds} rounds, {way.octets['write'] >> 20} MiB written, {way.octets['read'] >> 20} MiB read; "
+              + (", ".join(f"{count} {fault}" for fault, count in sorted(way.counts.items())) or "no faults"), flush=True)
+        if wrong:
+            failures.append(f"{way.name}: {wrong}{way.attached.text()[-SAID_CHARACTERS:] if way.attached else ''}")
         if not all(way.counts[fault] for fault in way.faults):
             failures.append(f"{way.name}: not every fault has come: {dict(way.counts)}")
 
@@ -193,11 +236,10 @@ def soak(way, seconds, failures):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=int, default=60, help="how long fio writes; default 60")
-    parser.add_argument("--only", choices=("iser", "ours", "qemu"), action="append", help="this way alone")
-    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--only", choices=("iser", "qemu-iser", "ours", "qemu"), action="append", help="this way alone")
     arguments = parser.parse_args()
     weft_clients.need_programs("fio", "nbdkit", "qemu-nbd")
-    ways = {"iser": IserWay, "ours": OurTcpWay, "qemu": QemuTcpWay}
+    ways = {"iser": IserWay, "qemu-iser": QemuIserWay, "ours": OurTcpWay, "qemu": QemuTcpWay}
     failures, start = [], time.monotonic()
     with tempfile.TemporaryDirectory(prefix="weft-soak-") as folder:
         threads = [threading.Thread(target=run_way, args=(ways[name], folder, number, arguments.seconds, failures))
