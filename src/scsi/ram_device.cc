@@ -1,6 +1,7 @@
 #include "scsi/ram_device.h"
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cstring>
 #include <limits>
@@ -151,6 +152,8 @@ MutableByteSpan RamDevice::own_data(Chunk& chunk) {
     auto copy = std::make_shared_for_overwrite<std::byte[]>(kChunkBytes);
     std::memcpy(copy.get(), chunk.data.get(), kChunkBytes);
     chunk.data = std::move(copy);
+  } else {
+    std::atomic_thread_fence(std::memory_order_acquire);  // what the last holder read, it has read
   }
   return {chunk.data.get(), kChunkBytes};
 }
