@@ -35,7 +35,6 @@ enum class PlantedBug : std::uint8_t {
   RefusedPlacementCompletes,
   PlacementTakesPsns,
   PlacedAtomicWithoutRight,
-  PlacedAtomicUnaligned,
   PlacedAtomicSentAsWell,
   // of UC
   UcPsnNotChecked,

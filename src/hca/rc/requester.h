@@ -9,7 +9,6 @@
 #include "hca/hca.h"
 #include "hca/packet.h"
 #include "hca/placement.h"
-#include "hca/planted_bug.h"
 #include "hca/qp_core.h"
 #include "hca/rc/credits.h"
 #include "hca/rc/placement_choice.h"
@@ -94,8 +93,7 @@ class RcRequester {
   [[nodiscard]] bool is_one_sided(const SendWqe& wqe) const {
     return wqe.length != 0 && core_.type == QpType::Rc &&
            (wqe.opcode == WrOpcode::RdmaWrite || wqe.opcode == WrOpcode::RdmaRead ||
-            (is_atomic(wqe) && (wqe.remote_address % kAtomicBytes == 0 ||
-                                planted(PlantedBug::PlacedAtomicUnaligned))));
+            (is_atomic(wqe) && wqe.remote_address % kAtomicBytes == 0));
   }
   /// A system call executes no atomic.
   [[nodiscard]] bool is_for_calls(const SendWqe& wqe) const {
