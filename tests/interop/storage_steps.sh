@@ -205,8 +205,9 @@ attach() { # attach PROGRAM URL [TROUBLE]: Weft's initiator, a file to the disk,
     setsid $1 attach $2 --nbd /tmp/nbd.sock --fast-fail 120 >/tmp/attach.log 2>&1 </dev/null & local attached=$!
     wait_for 30 test -S /tmp/nbd.sock || { cat /tmp/attach.log; return 1; }
     local uri="nbd+unix:///?socket=/tmp/nbd.sock" status=0 trouble=
+    nbdinfo --size "$uri" || status=1 # the first client logs in
     [ -z "$3" ] || { $3 & trouble=$!; }
-    nbdinfo --size "$uri" && nbdcopy --flush /tmp/in "$uri" && rm -f /tmp/out || status=1
+    [ $status = 0 ] && nbdcopy --flush /tmp/in "$uri" && rm -f /tmp/out || status=1
     [ -z "$trouble" ] || wait $trouble
     [ $status = 0 ] && nbdcopy "$uri" /tmp/out && cmp /tmp/in /tmp/out || status=1
     kill $attached; wait $attached 2>/dev/null
