@@ -26,9 +26,19 @@ constexpr std::uint32_t kSignalInterval = 16;  // policy; what must be known is 
 /// Data has to precede its own response alone. Behind another one, which is not acknowledged yet,
 /// it could not be placed (hca/rc/requester_placement.cc).
 void put_data_first(weft::iser::SendRequests& chain) {
-  std::ranges::stable_partition(chain, [](const auto& request) {
+  const auto is_data = [](const auto& request) {
     return request->wr.opcode == verbs::WrOpcode::RdmaWrite && !request->done;
-  });
+  };
+  weft::iser::SendRequests others;
+  auto end_of_data = chain.begin();
+  for (auto& request : chain) {
+    if (is_data(request)) {
+      *end_of_data++ = std::move(request);
+    } else {
+      others.push_back(std::move(request));
+    }
+  }
+  std::ranges::move(others, end_of_data);
 }
 
 }  // namespace
