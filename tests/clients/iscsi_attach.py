@@ -35,6 +35,12 @@ DISK_BYTES = 16 << 20            # policy
 TGT_NAME = "iqn.2026-01.org.weft:tgt"
 
 
+def is_listening(path):
+    """A socket has its name before it takes connections, which is flag 10000 (proc_pid_net(5))."""
+    rows = [line.split() for line in pathlib.Path("/proc/net/unix").read_text(encoding="utf-8").splitlines()[1:]]
+    return any(row[-1] == str(path) and row[3] == "00010000" for row in rows)
+
+
 class Attached:
     """`weft iscsi attach` until the end of a with block; `command` is what comes before "attach", `environment` more variables."""
 
@@ -47,7 +53,7 @@ class Attached:
         self.child = subprocess.Popen([*self.command, "attach", self.url, "--nbd", str(self.socket), *self.arguments],
                                       stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT, env=self.environment)
         deadline = time.monotonic() + READY_SECONDS
-        while not self.socket.exists():
+        while not is_listening(self.socket):
             if self.child.poll() is not None or time.monotonic() > deadline:
                 text = self.text()
                 self.__exit__()

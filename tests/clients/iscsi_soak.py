@@ -122,7 +122,7 @@ def qemu_nbd(stack, folder, url, prefix=(), environment=None):
                              env=environment)
     stack.callback(lambda: (child.terminate(), child.wait(iscsi.READY_SECONDS)))
     deadline = time.monotonic() + iscsi.READY_SECONDS
-    while not socket.exists():
+    while not iscsi_attach.is_listening(socket):
         if child.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError("qemu-nbd does not listen")
         time.sleep(0.05)

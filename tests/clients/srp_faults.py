@@ -113,7 +113,7 @@ class Faults(srp.Hosts):
                                   "error-rate=100%", f"error-file={trigger}"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                  start_new_session=True)
         try:
-            self.until(socket.exists, "nbdkit does not listen")
+            self.until(lambda: iscsi_attach.is_listening(socket), "nbdkit does not listen")
             with srp.storage_daemon(self.folder, f"nbd+unix:///?socket={socket}", size) as disk:
                 yield disk, trigger
         finally:
