@@ -299,11 +299,12 @@ Result<void> Service::follow_link() {
     if (auto made = tun_.bring_up(mtu_, options_.addresses); !made) {
       return made;
     }
+    made_ = {.mtu = mtu_, .addresses = options_.addresses};
     tell_kernel();
   }
   if (is_made_ && !is_told_ && !has_tentative_address(options_.name)) {
     is_told_ = true;
-    on_up_({.mtu = mtu_, .addresses = options_.addresses});
+    on_up_(made_);
   }
   if (is_up != was_up_ && is_made_) {
     tun_.set_carrier(is_up);

@@ -49,7 +49,7 @@ class Service {
 
   struct Up {
     std::uint32_t mtu{};
-    std::span<const InterfaceAddress> addresses{};
+    std::vector<InterfaceAddress> addresses;
   };
   /// Calls `on_up` when the interface is up. Ends in order by a signal; or with the
   /// reason: the link does not come up in time, the fabric has gone.
@@ -114,6 +114,7 @@ class Service {
   bool is_stuck_{};  // the QP takes no more packets until it completes some
   bool was_up_{};
   bool is_made_{};       // the TUN has MTU and addresses
+  Up made_;              // with which; others may have come meanwhile
   bool is_told_{};       // and they can be used, as who waits for it knows
   std::uint32_t mtu_{};  // as the TUN has it
 };
