@@ -16,6 +16,7 @@ import bench_rows
 import bench_runs
 import iscsi_attach
 import iser
+import namespaces
 import srp
 import weft_clients
 
@@ -95,6 +96,8 @@ class Storage:
 
     def by_load(self):
         with srp.Target(self.fabric, "--lun", f"ram:{DISK_BYTES >> 20}M") as target:
+            # What nobody has written would all be read from the same zeros.
+            self.load(target, "--bytes", LARGE, "--depth", LARGE_DEPTH, "--sequential", "--write")
             small = self.load(target, "--bytes", SMALL, "--depth", DEPTH)
             large = self.load(target, "--bytes", LARGE, "--depth", LARGE_DEPTH, "--sequential")
             single = self.load(target, "--bytes", SMALL, "--depth", 1)
@@ -111,6 +114,8 @@ class Storage:
         peer = subprocess.Popen(["nbdkit", "--foreground", "--exit-with-parent", "--unix", str(memory), "memory", str(DISK_BYTES)], stdin=subprocess.DEVNULL,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
+            if not namespaces.eventually(lambda: iscsi_attach.is_listening(memory)):
+                raise bench_runs.Failure("nbdkit", "does not listen", "")
             with srp.Target(self.fabric, "--lun", f"ram:{DISK_BYTES >> 20}M") as target:
                 command = [self.fabric.weft, "exec", HOSTS[1], "--", self.fabric.weft, "srp"]
                 with iscsi_attach.Attached(self.folder, target.url(), command=command, environment=self.fabric.environment()) as attached:
