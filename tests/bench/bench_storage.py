@@ -110,7 +110,7 @@ class Storage:
         self.add("SRP, CPU time of a 1 MiB read's initiator", MICROSECONDS, large["cpu_us"])
 
     def by_fio(self):
-        memory = pathlib.Path(self.folder) / "memory.sock"
+        memory = pathlib.Path(self.folder) / f"memory-{time.monotonic_ns()}.sock"  # nbdkit leaves it behind
         peer = subprocess.Popen(["nbdkit", "--foreground", "--exit-with-parent", "--unix", str(memory), "memory", str(DISK_BYTES)], stdin=subprocess.DEVNULL,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
