@@ -70,6 +70,29 @@ class CopiesWhileLive : public ::testing::Test {
     }
     return outcome;
   }
+  /// A process that works until it is refused is stopped in the middle; `end` is called before it
+  /// goes on. It has left its CPU when waitpid(2) says that it is stopped.
+  template <class Work, class End>
+  void stop_a_process(Work work, End end) {
+    shared_->word.store(kLive);
+    const std::uint64_t before = shared_->copies.load();
+    const pid_t child = fork();
+    if (child == 0) {
+      work();
+      _exit(0);
+    }
+    while (shared_->copies.load() < before + 10) {
+      std::this_thread::yield();
+    }
+    kill(child, SIGSTOP);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
+    ASSERT_TRUE(WIFSTOPPED(status));
+    end();
+    kill(child, SIGCONT);
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+  }
   void end_and_reuse() {
     shared_->word.store(kLive + 1);
     std::ranges::fill(shared_->memory, kAfterwards);
@@ -258,24 +281,8 @@ TEST_F(AtomicsWhileLive, AreOneAfterTheOtherAmongThreads) {
 
 TEST_F(AtomicsWhileLive, OfAStoppedProcessAreNotDoneLater) {
   for (int round = 0; round < 10; ++round) {
-    shared_->word.store(kLive);
-    const std::uint64_t before = shared_->copies.load();
-    const pid_t child = fork();
-    if (child == 0) {
-      static_cast<void>(add_on_and_on());
-      _exit(0);
-    }
-    while (shared_->copies.load() < before + 10) {
-      std::this_thread::yield();
-    }
-    kill(child, SIGSTOP);
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
-    ASSERT_TRUE(WIFSTOPPED(status));
-    end_and_reuse();
-    kill(child, SIGCONT);
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFEXITED(status));
+    ASSERT_NO_FATAL_FAILURE(
+        stop_a_process([&] { static_cast<void>(add_on_and_on()); }, [&] { end_and_reuse(); }));
     ASSERT_TRUE(is_left_alone()) << "round " << round;
   }
 }
@@ -312,27 +319,10 @@ TEST_F(CopiesWhileLive, LookAgainAfterAPageFaultThatWaited) {
   munmap(memory, 2 * page);
 }
 
-/// A process that is stopped while it copies has left its CPU when waitpid(2) says so.
 TEST_F(CopiesWhileLive, WriteNothingAfterTheyWereStopped) {
   for (int round = 0; round < 30; ++round) {
-    shared_->word.store(kLive);
-    const std::uint64_t before = shared_->copies.load();
-    const pid_t child = fork();
-    if (child == 0) {
-      static_cast<void>(copy_on_and_on());
-      _exit(0);
-    }
-    while (shared_->copies.load() < before + 10) {
-      std::this_thread::yield();
-    }
-    kill(child, SIGSTOP);
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
-    ASSERT_TRUE(WIFSTOPPED(status));
-    end_and_reuse();
-    kill(child, SIGCONT);
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFEXITED(status));
+    ASSERT_NO_FATAL_FAILURE(
+        stop_a_process([&] { static_cast<void>(copy_on_and_on()); }, [&] { end_and_reuse(); }));
     ASSERT_TRUE(is_left_alone()) << "round " << round;
   }
 }

@@ -207,11 +207,7 @@ class Placement(unittest.TestCase):
         fabric.run("fault", "clear", "--name", fabric.name)
         self.wait_for_way(fabric, PLACED, PAGES)
 
-    def test_a_stopped_initiator_in_shared_pages_holds_nobody_up(self):
-        """It stores without a pause, so that it is mostly in the middle when it is stopped, and its server ends meanwhile."""
-        fabric = self.fabric(environment={"WEFT_PLACEMENT": "auto"})
-        server, client = self.start_pair_in_files(fabric, "ib_write_bw", "-D", "60", "-s", str(1 << 20))
-        self.wait_for_way(fabric, PLACED, PAGES)
+    def server_ends_while_client_is_stopped(self, fabric, server, client):
         pid = self.pid_of_client(fabric)
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -220,6 +216,13 @@ class Placement(unittest.TestCase):
         finally:
             os.kill(pid, signal.SIGCONT)
         weft_clients.end(client)
+
+    def test_a_stopped_initiator_in_shared_pages_holds_nobody_up(self):
+        """It stores without a pause, so that it is mostly in the middle when it is stopped, and its server ends meanwhile."""
+        fabric = self.fabric(environment={"WEFT_PLACEMENT": "auto"})
+        server, client = self.start_pair_in_files(fabric, "ib_write_bw", "-D", "60", "-s", str(1 << 20))
+        self.wait_for_way(fabric, PLACED, PAGES)
+        self.server_ends_while_client_is_stopped(fabric, server, client)
 
     def test_auto_places_short_messages_to_a_peer_that_is_slow_to_look(self):
         """Both spin on one CPU, so that a packet waits until the target's thread gets it."""
@@ -254,14 +257,7 @@ class Placement(unittest.TestCase):
         fabric = self.fabric()
         server, client = self.start_pair(fabric, "ib_write_bw", "-D", "60", "-s", str(1 << 20))
         self.wait_for_way(fabric, PLACED)
-        pid = self.pid_of_client(fabric)
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            os.killpg(server.pid, signal.SIGTERM)
-            server.wait(timeout=PATIENCE_SECONDS)
-        finally:
-            os.kill(pid, signal.SIGCONT)
-        weft_clients.end(client)
+        self.server_ends_while_client_is_stopped(fabric, server, client)
 
     def test_the_guide(self):
         with tempfile.TemporaryDirectory() as folder:
