@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <memory>
 
 #include "core/device.h"
 #include "verbs_driver/translation.h"
@@ -38,7 +39,7 @@ Result<void> create_qp(Qp& qp, const core::QpInit& init) {
   if (made == nullptr) {
     return std::unexpected(library_error(errno, "ibv_create_qp"));
   }
-  qp.driver_data = made;
+  qp.driver_data = std::make_unique<VerbsQp>(own.library(), *made).release();
   qp.set_number(Qpn{made->qp_num});
   qp.set_capabilities(capabilities_of(asked.cap));
   own.add_qp(qp);
@@ -46,21 +47,17 @@ Result<void> create_qp(Qp& qp, const core::QpInit& init) {
 }
 
 Result<void> modify_qp(Qp& qp, const core::QpModify& modify) {
-  ibv_qp_attr asked = to_ibv(modify.attributes);
-  return check_call(verbs_device_of(qp.device())
-                        .library()
-                        .modify_qp(verbs_qp(qp), &asked, static_cast<int>(modify.mask.bits())),
-                    "ibv_modify_qp");
+  return verbs_qp(qp).modify(to_ibv(modify.attributes), static_cast<int>(modify.mask.bits()));
 }
 
 Result<verbs::QpAttributes> query_qp(Qp& qp, verbs::QpAttributeMask mask) {
   ibv_qp_attr attributes{};
   ibv_qp_init_attr init{};
-  if (const auto asked =
-          check_call(verbs_device_of(qp.device())
-                         .library()
-                         .query_qp(verbs_qp(qp), &attributes, static_cast<int>(mask.bits()), &init),
-                     "ibv_query_qp");
+  if (const auto asked = check_call(
+          verbs_device_of(qp.device())
+              .library()
+              .query_qp(&verbs_qp(qp).qp(), &attributes, static_cast<int>(mask.bits()), &init),
+          "ibv_query_qp");
       !asked) {
     return std::unexpected(asked.error());
   }
@@ -71,11 +68,13 @@ Result<void> destroy_qp(Qp& qp) {
   VerbsDevice& own = verbs_device_of(qp.device());
   own.remove_qp(qp);
   // Waits until the thread of events has acknowledged what it took of this QP.
-  auto gone = check_call(own.library().destroy_qp(verbs_qp(qp)), "ibv_destroy_qp");
+  auto gone = check_call(own.library().destroy_qp(&verbs_qp(qp).qp()), "ibv_destroy_qp");
   if (!gone) {
     own.add_qp(qp);
+    return gone;
   }
-  return gone;
+  const std::unique_ptr<VerbsQp> ended{&verbs_qp(qp)};
+  return {};
 }
 
 /// What depends on the opcode and on the type of the QP.
@@ -162,7 +161,7 @@ class SendChain {
   Result<void> post(const core::SendWr** bad) {
     ibv_send_wr* refused = nullptr;
     auto posted =
-        check_call(ibv_post_send(verbs_qp(qp_), requests_.data(), &refused), "ibv_post_send");
+        check_call(ibv_post_send(&verbs_qp(qp_).qp(), requests_.data(), &refused), "ibv_post_send");
     if (!posted) {
       const auto at = refused == nullptr ? 0 : refused - requests_.data();
       *bad = sources_[static_cast<std::size_t>(at)];
@@ -204,9 +203,8 @@ Result<void> post_send(Qp& qp, const core::SendWr& first, const core::SendWr** b
 
 Result<void> post_recv(Qp& qp, const core::RecvWr& first, const core::RecvWr** bad) {
   return post_receives(
-      &verbs_pd(*qp.pd()), first, bad, [&](ibv_recv_wr& wr, ibv_recv_wr** refused) {
-        return check_call(ibv_post_recv(verbs_qp(qp), &wr, refused), "ibv_post_recv");
-      });
+      &verbs_pd(*qp.pd()), first, bad,
+      [&](ibv_recv_wr& wr, ibv_recv_wr** refused) { return verbs_qp(qp).post_recv(wr, refused); });
 }
 
 Result<void> attach_multicast(Qp& qp, const Gid& gid, Lid lid) {
@@ -214,7 +212,7 @@ Result<void> attach_multicast(Qp& qp, const Gid& gid, Lid lid) {
   return check_call(
       verbs_device_of(qp.device())
           .library()
-          .attach_mcast(verbs_qp(qp), &group, static_cast<std::uint16_t>(lid.value())),
+          .attach_mcast(&verbs_qp(qp).qp(), &group, static_cast<std::uint16_t>(lid.value())),
       "ibv_attach_mcast");
 }
 
@@ -223,7 +221,7 @@ Result<void> detach_multicast(Qp& qp, const Gid& gid, Lid lid) {
   return check_call(
       verbs_device_of(qp.device())
           .library()
-          .detach_mcast(verbs_qp(qp), &group, static_cast<std::uint16_t>(lid.value())),
+          .detach_mcast(&verbs_qp(qp).qp(), &group, static_cast<std::uint16_t>(lid.value())),
       "ibv_detach_mcast");
 }
 

@@ -17,6 +17,7 @@
 #include "core/srq.h"
 #include "verbs_driver/library.h"
 #include "verbs_driver/registrations.h"
+#include "verbs_driver/verbs_qp.h"
 
 namespace weft::verbs_driver {
 
@@ -59,8 +60,8 @@ struct VerbsCq {
 [[nodiscard]] inline ibv_srq* verbs_srq(const core::Srq& srq) {
   return static_cast<ibv_srq*>(srq.driver_data);
 }
-[[nodiscard]] inline ibv_qp* verbs_qp(const core::Qp& qp) {
-  return static_cast<ibv_qp*>(qp.driver_data);
+[[nodiscard]] inline VerbsQp& verbs_qp(const core::Qp& qp) {
+  return *static_cast<VerbsQp*>(qp.driver_data);
 }
 
 /// The operations by what they are about; verbs_operations() puts them together.
