@@ -8,7 +8,6 @@
 #include <future>
 #include <optional>
 #include <semaphore>
-#include <system_error>
 #include <utility>
 
 #include "base/assert.h"
@@ -119,19 +118,12 @@ void InitiatorPath::settle() {
       link->flush();
     }
   }
-  const Instant deadline = session_.deadline();
-  if (deadline == Instant::never()) {
-    timer_.cancel();
-    return;
-  }
-  const Duration left = deadline - os::now();
-  timer_.expires_after(std::chrono::nanoseconds{std::max<std::int64_t>(left.nanoseconds(), 0)});
-  timer_.async_wait([this](const std::error_code& error) {
-    if (!error) {
-      session_.handle_timeout(os::now());
-      settle();
-    }
-  });
+  timer_.set(session_.deadline());
+}
+
+void InitiatorPath::expire() {
+  session_.handle_timeout(os::now());
+  settle();
 }
 
 void InitiatorPath::connect(std::uint16_t cid, std::string_view address) {

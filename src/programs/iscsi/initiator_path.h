@@ -4,7 +4,6 @@
 // all.
 
 #include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -19,6 +18,7 @@
 #include "programs/disk/disk_path.h"
 #include "programs/iscsi/libcrypto_chap.h"
 #include "programs/iscsi/link.h"
+#include "programs/loop/deadline_timer.h"
 #include "scsi/lun.h"
 
 namespace weft::programs::iscsi {
@@ -55,6 +55,7 @@ class InitiatorPath final : public disk::DiskPath, private weft::iscsi::Initiato
   [[nodiscard]] weft::iscsi::ChapLibrary& chap_library() override { return chap_; }
   void act(std::function<void(Instant)> act);
   void settle();
+  void expire();
   [[nodiscard]] bool wait_for_state(const std::function<bool(weft::iscsi::SessionState)>& wanted,
                                     Duration span);
 
@@ -62,7 +63,7 @@ class InitiatorPath final : public disk::DiskPath, private weft::iscsi::Initiato
   const Log log_;
   const Duration patience_;
   asio::io_context loop_;
-  asio::steady_timer timer_{loop_};
+  DeadlineTimer timer_{loop_, [this] { expire(); }};
   LibcryptoChap chap_;
   const MakeLink make_link_;
   std::vector<std::unique_ptr<Link>> links_;  // by CID

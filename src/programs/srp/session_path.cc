@@ -10,7 +10,6 @@
 #include <chrono>
 #include <future>
 #include <semaphore>
-#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -70,7 +69,7 @@ SessionPath::~SessionPath() {
   }
   asio::post(loop_, [this] {
     is_ending_ = true;
-    timer_.cancel();
+    timer_.set(Instant::never());
     status_.reset();
     for (const auto& leg : legs_) {
       leg->stop();
@@ -213,21 +212,17 @@ void SessionPath::settle() {
   for (const auto& leg : legs_) {
     deadline = std::min(deadline, leg->deadline());
   }
-  if (deadline == Instant::never()) {
-    timer_.cancel();
+  timer_.set(deadline);
+}
+
+void SessionPath::expire() {
+  if (is_ending_) {
     return;
   }
-  const Duration left = deadline - os::now();
-  timer_.expires_after(std::chrono::nanoseconds{std::max<std::int64_t>(left.nanoseconds(), 0)});
-  timer_.async_wait([this](const std::error_code& error) {
-    if (error || is_ending_) {
-      return;
-    }
-    for (const auto& leg : legs_) {
-      leg->handle_timeout(os::now());
-    }
-    settle();
-  });
+  for (const auto& leg : legs_) {
+    leg->handle_timeout(os::now());
+  }
+  settle();
 }
 
 void SessionPath::say(const std::string& reason) {

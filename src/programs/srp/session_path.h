@@ -5,7 +5,6 @@
 // and by the first again when it comes back.
 
 #include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -19,6 +18,7 @@
 
 #include "base/result.h"
 #include "programs/disk/disk_path.h"
+#include "programs/loop/deadline_timer.h"
 #include "programs/srp/initiator_device.h"
 #include "programs/srp/session_leg.h"
 #include "programs/srp/status_report.h"
@@ -72,6 +72,7 @@ class SessionPath final : public disk::DiskPath,
   [[nodiscard]] Result<SessionLegOptions> options_of(const TargetUrl& target);
   void act(std::function<void(Instant)> act);
   void settle();
+  void expire();
   void say(const std::string& reason);
   void judge(const SessionLeg& leg, Verdict verdict);
   [[nodiscard]] AttachReport report() const;
@@ -91,7 +92,7 @@ class SessionPath final : public disk::DiskPath,
   const Log log_;
   wire::SrpPortId initiator_{};
   asio::io_context loop_;
-  asio::steady_timer timer_{loop_};
+  DeadlineTimer timer_{loop_, [this] { expire(); }};
   // The thread's:
   std::unique_ptr<InitiatorDevice> device_;
   std::vector<std::unique_ptr<SessionLeg>> legs_;
