@@ -1,5 +1,5 @@
-"""Storage: SRP's initiator by its own load generator beside Debian's tgt over iSER with libiscsi's iscsi-perf and beside ib_read_bw, and fio through nbdkit
-beside nbdkit's memory plugin. Both ends on hosts of one fabric, disks in memory. Standard library only.
+"""Storage: the initiators of SRP and iSCSI by their own load generators beside Debian's tgt with libiscsi's iscsi-perf and beside ib_read_bw, libiscsi at
+our target beside tgt, and fio through nbdkit beside nbdkit's memory plugin. Both ends on hosts of one fabric, disks in memory. Standard library only.
 """
 import json
 import os
@@ -16,6 +16,7 @@ import bench_rows
 import bench_runs
 import iscsi_attach
 import iser
+import iser_target
 import namespaces
 import srp
 import weft_clients
@@ -27,10 +28,14 @@ PATIENCE_SECONDS = 60            # policy
 SMALL, LARGE, DEPTH = 4096, 1 << 20, 32
 LARGE_DEPTH = 4                  # policy
 READS = 2000                     # policy: of ib_read_bw
+# What nobody has written would all be read from the same zeros.
+FILL = ("--bytes", LARGE, "--depth", LARGE_DEPTH, "--sequential", "--write")
 NEEDED = ("tgtd", "tgtadm", "iscsi-perf", "fio", "nbdkit", "ib_read_bw")
 # By name: what is asked of the ratio, and whether the figure is a time.
 GOALS = {"SRP, 4 KiB random reads, 32 at a time": 3.0, "SRP, 1 MiB sequential reads": 0.7, "fio by nbdkit, 4 KiB random reads": 0.5,
-         "fio by nbdkit, 1 MiB reads": 0.5}
+         "fio by nbdkit, 1 MiB reads": 0.5, "iSER, 4 KiB random reads, 32 at a time": 3.0, "iSER beside SRP": 0.9, "TCP, 4 KiB random reads, 32 at a time": 1.5,
+         "T10-PI by software, 1 MiB reads by fio": 0.75, "iscsi-perf at our target, iSER": 1.0, "iscsi-perf at our target, TCP": 1.0}
+NAMES = {"iser": "iSER", "iscsi": "TCP"}  # of a URL's scheme
 SECOND, MIB, MICROSECONDS = "/s", "MiB/s", "us"
 
 
@@ -43,7 +48,7 @@ def parse_iscsi_perf(output):
 
 
 def parse_load(output):
-    """What `weft srp load --json` found, of commands that were all well."""
+    """What `weft srp load --json` and its like found, of commands that were all well."""
     found = bench_rows.parse_json(output)
     if found["failed"] or found["lost"] or not found["commands"]:
         raise bench_rows.Unreadable(f"commands failed: {output}")
@@ -71,13 +76,14 @@ class Storage:
             raise bench_runs.Failure(name, f"exit status {child.returncode}" if in_time else f"did not end in {seconds} s", output)
         return output
 
-    def load(self, target, *options):
-        child = self.fabric.start(HOSTS[1], [self.fabric.weft, "srp", "load", target.url(), "--json", "--seconds", str(RUN_SECONDS), *map(str, options)])
-        return bench_runs.read("weft srp load", self.output_of("weft srp load", child), parse_load)
+    def load(self, url, *options):
+        program = url[:url.index(":")]
+        child = self.fabric.start(HOSTS[1], [self.fabric.weft, program, "load", url, "--json", "--seconds", str(RUN_SECONDS), *map(str, options)])
+        return bench_runs.read(f"weft {program} load", self.output_of(f"weft {program} load", child), parse_load)
 
-    def iscsi_perf(self, target, depth):
+    def iscsi_perf(self, url, depth):
         """It reads until it is told to end, which it says by its status, too."""
-        command = ["iscsi-perf", "-i", iser.INITIATORS[0], "-m", str(depth), "-b", str(SMALL // 512), "-r", target.url("iser")]
+        command = ["iscsi-perf", "-i", iser.INITIATORS[0], "-m", str(depth), "-b", str(SMALL // 512), "-r", url]
         child = self.fabric.start(HOSTS[1], command, iser.HELP)
         time.sleep(RUN_SECONDS)
         os.killpg(child.pid, signal.SIGINT)
@@ -96,18 +102,27 @@ class Storage:
 
     def by_load(self):
         with srp.Target(self.fabric, "--lun", f"ram:{DISK_BYTES >> 20}M") as target:
-            # What nobody has written would all be read from the same zeros.
-            self.load(target, "--bytes", LARGE, "--depth", LARGE_DEPTH, "--sequential", "--write")
-            small = self.load(target, "--bytes", SMALL, "--depth", DEPTH)
-            large = self.load(target, "--bytes", LARGE, "--depth", LARGE_DEPTH, "--sequential")
-            single = self.load(target, "--bytes", SMALL, "--depth", 1)
+            self.load(target.url(), *FILL)
+            small = self.load(target.url(), "--bytes", SMALL, "--depth", DEPTH)
+            large = self.load(target.url(), "--bytes", LARGE, "--depth", LARGE_DEPTH, "--sequential")
+            single = self.load(target.url(), "--bytes", SMALL, "--depth", 1)
+        with iser_target.Target(self.fabric, "--lun", f"ram:{DISK_BYTES >> 20}M") as target:
+            self.load(target.url(), *FILL)
+            own = {transport: self.load(target.url(transport), "--bytes", SMALL, "--depth", DEPTH) for transport in NAMES}
+            libiscsi = {transport: self.iscsi_perf(target.url(transport), DEPTH) for transport in NAMES}
         with iser.Target(self.fabric, HOSTS[0], weft_clients.Ports().take(), DISK_BYTES) as target:
-            many, one = self.iscsi_perf(target, DEPTH), self.iscsi_perf(target, 1)
+            tgt = {transport: self.iscsi_perf(target.url(transport), DEPTH) for transport in NAMES}
+            many, one = tgt["iser"], self.iscsi_perf(target.url("iser"), 1)
         self.add("SRP, 4 KiB random reads, 32 at a time", SECOND, small["per_second"], "tgt over iSER", many)
         self.add("SRP, 1 MiB sequential reads", MIB, large["mib_per_second"], "ib_read_bw", self.read_bandwidth())
         self.add("SRP, one 4 KiB read", MICROSECONDS, single["median_us"], "tgt over iSER", 1e6 / one)
         self.add("SRP, CPU time of a 4 KiB read's initiator", MICROSECONDS, small["cpu_us"])
         self.add("SRP, CPU time of a 1 MiB read's initiator", MICROSECONDS, large["cpu_us"])
+        self.add("iSER beside SRP", SECOND, own["iser"]["per_second"], "SRP", small["per_second"])
+        for transport, name in NAMES.items():
+            self.add(f"{name}, 4 KiB random reads, 32 at a time", SECOND, own[transport]["per_second"], "tgt and libiscsi", tgt[transport])
+            self.add(f"{name}, CPU time of a 4 KiB read's initiator", MICROSECONDS, own[transport]["cpu_us"])
+            self.add(f"iscsi-perf at our target, {name}", SECOND, libiscsi[transport], "at tgt", tgt[transport])
 
     def by_fio(self):
         memory = pathlib.Path(self.folder) / f"memory-{time.monotonic_ns()}.sock"  # nbdkit leaves it behind
@@ -127,6 +142,18 @@ class Storage:
             weft_clients.end(peer)
 
 
+    def by_protection(self):
+        """The same disk with tuples beside each block, which go with the data and are checked at both ends, and without."""
+        size = f"ram:{DISK_BYTES >> 20}M"
+        with iser_target.Target(self.fabric, "--lun", f"{size},pi=1", "--lun", size) as target:
+            found = []
+            for lun in (0, 1):
+                command = [self.fabric.weft, "exec", HOSTS[1], "--", self.fabric.weft, "iser"]
+                with iscsi_attach.Attached(self.folder, target.url(lun=lun), command=command, environment=self.fabric.environment()) as attached:
+                    found.append(self.fio(attached.socket, LARGE)[1])
+        self.add("T10-PI by software, 1 MiB reads by fio", MIB, found[0], "without it", found[1])
+
+
 def measure(runs, say):
     """({name: (unit, peer, [(value, the peer's or None)])}, [failure])"""
     missing = [program for program in NEEDED if not shutil.which(program)]
@@ -136,7 +163,7 @@ def measure(runs, say):
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder, weft_clients.Fabric("pair", f"bench-storage-{os.getpid()}") as fabric:
         storage = Storage(fabric, folder)
         for _ in range(runs):
-            for what, run in (("SRP and tgt over iSER", storage.by_load), ("fio by nbdkit", storage.by_fio)):
+            for what, run in (("SRP, iSER, TCP and tgt", storage.by_load), ("fio by nbdkit", storage.by_fio), ("T10-PI", storage.by_protection)):
                 say(what)
                 try:
                     run()

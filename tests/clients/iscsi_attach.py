@@ -5,6 +5,7 @@ qemu-io use. Nothing here needs a fabric, a daemon or root.
     iscsi_attach.py [--verbose]
 """
 import argparse
+import json
 import os
 import pathlib
 import random
@@ -365,6 +366,39 @@ class Attach(unittest.TestCase):
             status, output = attached.qemu_io("write -P 0x5a 4k 64k", "read -P 0x5a 4k 64k")
             self.assertEqual(status, 0, output)
             self.assertNotIn("verification failed", output)
+
+    def load(self, url, *options):
+        status, output = iscsi.run(weft_clients.weft_command(), "iscsi", "load", url, "--json", "--seconds", "1", *options, seconds=SECONDS)
+        self.assertEqual(status, 0, output)
+        return json.loads(output)
+
+    def test_a_unit_is_read_and_written_by_several_sessions_at_once(self):
+        with tempfile.TemporaryDirectory() as folder, iscsi.Target("--lun", "ram:16M") as target, Tgt(folder, empty_disk(folder)) as tgt:
+            for url in (target.url(), tgt.url):
+                found = self.load(url, "--sessions", "3", "--depth", "8", "--bytes", "8192", "--write")
+                self.assertEqual({name: found[name] for name in ("sessions", "refused", "lost", "failed")},
+                                 {"sessions": 3, "refused": 0, "lost": 0, "failed": 0})
+                self.assertGreater(found["commands"], 0)
+                self.assertGreaterEqual(found["percentile_99_us"], found["median_us"])
+                self.assertGreaterEqual(found["seconds"], 1)
+            self.assertGreater(self.load(target.url(), "--digests")["commands"], 0)
+
+    def test_a_load_tells_what_has_failed(self):
+        command = [weft_clients.weft_command(), "iscsi", "load"]
+        with iscsi.Target("--lun", "ram:64K") as target:
+            for url, options, wanted, reason in ((target.url(), ("--bytes", "131072"), 1, "commands of 131072 octets"), (target.url(3), (), 1, "no such logical unit"),
+                                                 (f"iser://127.0.0.1/{iscsi.NAME}/0", (), 2, "'weft iser load'")):
+                status, output = iscsi.run(*command, url, *options, seconds=SECONDS)
+                self.assertEqual(status, wanted, output)
+                self.assertIn(reason, output)
+            child = subprocess.Popen([*command, target.url(), "--json", "--seconds", "20", "--fast-fail", "1"], stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            time.sleep(1)
+            target.child.kill()
+            output, in_time = weft_clients.communicate(child, time.monotonic() + READY_SECONDS)
+            self.assertTrue(in_time, output)
+            self.assertEqual(child.returncode, 1, output)
+            self.assertIn('"lost": 1', output)
 
     def test_the_commands_of_the_guide_work(self):
         """Its script is one shell session, in an empty folder."""

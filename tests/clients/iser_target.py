@@ -401,6 +401,16 @@ class IserTarget(unittest.TestCase):
             with iser.Target(self.fabric, SERVER, weft_clients.Ports().take(), iscsi_attach.DISK_BYTES) as target:
                 self.converse(folder, target.url("iser"), "--initiator", iser.INITIATORS[0])
 
+    def test_a_load_reads_and_writes_by_several_sessions(self):
+        """The last is of 512 commands of 256 KiB at once, of which none may lack a registration."""
+        with Target(self.fabric, "--lun", "ram:16M") as target:
+            for options in (("--sessions", "2", "--depth", "8", "--write"), ("--bytes", "65536", "--sequential"), ("--depth", "512", "--bytes", str(256 << 10))):
+                status, output = run(self.fabric, self.fabric.weft, "iser", "load", target.url(), "--json", "--seconds", "1", *options)
+                self.assertEqual(status, 0, output)
+                found = json.loads(output)
+                self.assertGreater(found["commands"], 0)
+                self.assertEqual((found["failed"], found["refused"], found["lost"]), (0, 0, 0))
+
     def test_our_initiator_says_hello(self):
         """The first messages behind the end of login are Hello and its reply (RFC 7145 §5.1.3, §9.3, §9.4), and data goes as without: agreed on by
         iSERHelloRequired (§6.10), or unasked as RFC 5046 has it."""

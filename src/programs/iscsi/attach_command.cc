@@ -105,16 +105,6 @@ void say(const AttachOptions& options, const std::string& reason) {
   return made;
 }
 
-void add_session_options(CLI::App& command, SessionOptions& options) {
-  command.add_option("--initiator", options.initiator,
-                     "iSCSI Name of this end; default: made of the host's name");
-  command.add_option("--chap-file", options.chap_file,
-                     "Secrets: as whom to log in, and whom the target has to be");
-  command.add_option("--chap-algorithm", options.chap_algorithm, "md5, sha1, sha256 or sha3-256")
-      ->needs("--chap-file")
-      ->default_str(options.chap_algorithm);
-}
-
 }  // namespace
 
 std::string_view name_of(weft::iscsi::HelloPolicy policy) {
@@ -178,6 +168,16 @@ Result<weft::iscsi::InitiatorOptions> initiator_options(const SessionOptions& op
   }
   made.isid = 0x8000'0000'0000 | (made.isid & 0x00FF'FFFF'FFFF);
   return made;
+}
+
+void add_session_options(CLI::App& command, SessionOptions& options) {
+  command.add_option("--initiator", options.initiator,
+                     "iSCSI Name of this end; default: made of the host's name");
+  command.add_option("--chap-file", options.chap_file,
+                     "Secrets: as whom to log in, and whom the target has to be");
+  command.add_option("--chap-algorithm", options.chap_algorithm, "md5, sha1, sha256 or sha3-256")
+      ->needs("--chap-file")
+      ->default_str(options.chap_algorithm);
 }
 
 CLI::App& add_discover_command(CLI::App& app, AttachOptions& options) {

@@ -49,6 +49,8 @@ struct AttachOptions {
   bool read_only{};
 };
 
+/// Who logs in, and how it shows that it is the one.
+void add_session_options(CLI::App& command, SessionOptions& options);
 /// Add the commands; the options outlive the parsing.
 CLI::App& add_discover_command(CLI::App& app, AttachOptions& options);
 CLI::App& add_attach_command(CLI::App& app, AttachOptions& options);

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "programs/iscsi/attach_command.h"
+#include "programs/iscsi/load_command.h"
 #include "programs/iscsi/target_command.h"
 
 int main(int count, char** arguments) {
@@ -15,6 +16,8 @@ int main(int count, char** arguments) {
   program::AttachOptions attached;
   const CLI::App& discover = program::add_discover_command(app, attached);
   const CLI::App& attach = program::add_attach_command(app, attached);
+  program::LoadCommand load;
+  const CLI::App& loads = program::add_load_command(app, load);
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
@@ -22,6 +25,9 @@ int main(int count, char** arguments) {
   }
   if (discover.parsed()) {
     return program::run_discover(attached);
+  }
+  if (loads.parsed()) {
+    return program::run_load(load);
   }
   return attach.parsed() ? program::run_attach(attached) : program::run_target(options, {});
 }

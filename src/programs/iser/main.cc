@@ -4,6 +4,7 @@
 
 #include "os/heap.h"
 #include "programs/iscsi/attach_command.h"
+#include "programs/iscsi/load_command.h"
 #include "programs/iscsi/target_command.h"
 #include "programs/iser/iser_link.h"
 #include "programs/iser/iser_portals.h"
@@ -21,10 +22,12 @@ int main(int count, char** arguments) {
   attached.make_link = [&session = attached.session](asio::io_context& loop) {
     return weft::programs::iser::make_iser_link(loop, session.hello);
   };
+  program::LoadCommand load{.unit = attached, .load = {}};
   CLI::App& discover = program::add_discover_command(app, attached);
   CLI::App& attach = program::add_attach_command(app, attached);
+  CLI::App& loads = program::add_load_command(app, load);
   std::string hello{"never"};
-  for (CLI::App* const command : {&discover, &attach}) {
+  for (CLI::App* const command : {&discover, &attach, &loads}) {
     command
         ->add_flag("--hello{agreed}", hello,
                    "Exchanges Hello messages after each login where the target agrees to it; "
@@ -45,6 +48,9 @@ int main(int count, char** arguments) {
   }
   if (attach.parsed()) {
     return program::run_attach(attached);
+  }
+  if (loads.parsed()) {
+    return program::run_load(load);
   }
   return program::run_target(
       options, [&device](asio::io_context& loop, weft::iscsi::TargetServer& server) {

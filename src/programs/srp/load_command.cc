@@ -7,16 +7,16 @@
 
 #include "programs/disk/disk.h"
 #include "programs/iscsi/target_command.h"
+#include "programs/srp/load_run.h"
 #include "programs/srp/session_path.h"
 
 namespace weft::programs::srp {
 namespace {
 
-/// Logs in, finds the disk's size, and logs out.
-[[nodiscard]] Result<scsi::DiskProperties> size_of(const TargetUrl& url,
-                                                   const LoadOptions& options) {
-  SessionPath path{std::vector{url}, PathOptions{.device = options.device},
-                   [](const std::string&) {}};
+/// Logs in, asks the disk what it is, and logs out.
+[[nodiscard]] Result<scsi::DiskProperties> find_unit(const TargetUrl& url,
+                                                     const std::string& device) {
+  SessionPath path{std::vector{url}, PathOptions{.device = device}, [](const std::string&) {}};
   if (auto opened = path.open(); !opened) {
     return std::unexpected(opened.error());
   }
@@ -35,32 +35,12 @@ int fail_load(const Error& error) {
 }  // namespace
 
 CLI::App& add_load_command(CLI::App& app, LoadCommand& command) {
-  LoadOptions& options = command.options;
   CLI::App& added = *app.add_subcommand(
       "load", "Reads a unit, or writes it, by one session or many, and says how fast");
   added.add_option("unit", command.where, "srp://HOST[:PORT]/TARGET/LUN, or a line of ibsrpdm -c")
       ->required();
-  added.add_option("--device", options.device, "The RDMA device; default: the first");
-  added.add_option("--sessions", options.sessions, "Each an initiator of its own")
-      ->default_val(options.sessions)
-      ->check(CLI::Range(1, 1024));
-  added.add_option("--depth", options.depth, "Commands under way, of each session")
-      ->default_val(options.depth)
-      ->check(CLI::Range(1, 1024));
-  added.add_option("--bytes", options.bytes, "Of each command")
-      ->default_val(options.bytes)
-      ->check(CLI::Range(512, 16 << 20));
-  added.add_option("--seconds", options.seconds, "How long")
-      ->default_val(options.seconds)
-      ->check(CLI::Range(1, 3600));
-  added.add_flag("--write", options.writes, "Writes what is in memory over the unit's content");
-  added.add_flag("--sequential", options.is_sequential, "One place after the other");
-  added
-      .add_option("--fast-fail", options.fast_fail_seconds,
-                  "Seconds until a session is given up, after its connection was lost")
-      ->default_val(options.fast_fail_seconds)
-      ->check(CLI::Range(1, 600));
-  added.add_flag("--json", command.is_json, "As JSON");
+  added.add_option("--device", command.device, "The RDMA device; default: the first");
+  load::add_load_options(added, command.options);
   return added;
 }
 
@@ -70,24 +50,21 @@ int run_load(const LoadCommand& command) {
     fmt::print(stderr, "weft-srp: {}\n", url.error().reason);
     return iscsi::kWrongUsage;
   }
-  const auto size = size_of(*url, command.options);
-  if (!size) {
-    return fail_load(size.error());
+  const auto unit = find_unit(*url, command.device);
+  if (!unit) {
+    return fail_load(unit.error());
   }
-  LoadRun run{*std::move(url), size->bytes() / size->block_bytes, size->block_bytes,
-              command.options};
+  auto meter = load::LoadMeter::create(*unit, command.options);
+  if (!meter) {
+    return fail_load(meter.error());
+  }
+  LoadRun run{*std::move(url), command.device, command.options, *std::move(meter)};
   const auto result = run.run();
   if (!result) {
     return fail_load(result.error());
   }
-  fmt::print("{}\n", command.is_json ? to_json(*result, command.options.bytes)
-                                     : to_text(*result, command.options.bytes));
-  if (result->failed != 0 || result->refused != 0 || result->lost != 0) {
-    fmt::print(stderr, "weft-srp: {}\n",
-               result->reason.empty() ? "commands have failed" : result->reason);
-    return iscsi::kFailed;
-  }
-  return 0;
+  load::print(*result, command.options, "weft-srp");
+  return result->is_whole() ? 0 : iscsi::kFailed;
 }
 
 }  // namespace weft::programs::srp

@@ -6,14 +6,14 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "programs/srp/load_run.h"
+#include "programs/load/load_options.h"
 
 namespace weft::programs::srp {
 
 struct LoadCommand {
   std::string where{};
-  LoadOptions options{};
-  bool is_json{};
+  std::string device{};  ///< as libibverbs has it; empty: the first
+  load::LoadOptions options{};
 };
 
 /// Adds the command; the options outlive the parsing.
