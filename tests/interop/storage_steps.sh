@@ -216,6 +216,16 @@ attach() { # attach PROGRAM URL [TROUBLE]: Weft's initiator, a file to the disk,
     return $status
 }
 
+dead_link() { # dead_link PROGRAM URL: nothing answers the first login, though the neighbour is known: a reason, in time
+    local status=0
+    ping -c 1 -W 5 $A >/dev/null
+    tc qdisc add dev eth0 root netem loss 100%
+    timeout 90 $1 attach $2 --nbd /tmp/dead.sock >/tmp/dead.log 2>&1 </dev/null || status=$?
+    tc qdisc del dev eth0 root
+    cat /tmp/dead.log
+    [ $status = 1 ] || { echo "exit status $status"; return 1; }
+}
+
 # group NAME TARGET LOGIN LOGOUT ATTACH...: Weft's target by Linux's initiator, then Weft's initiator at Linux's target
 group() {
     local name=$1 target=$2 login=$3 logout=$4; shift 4
@@ -240,6 +250,7 @@ group() {
     if wants $name attach; then
         step ${name}_attach -c true "attach $*"
         step ${name}_attach_link_flaps true "attach $* lose_all"
+        step ${name}_attach_dead_link true "dead_link $*"
     fi
 }
 
