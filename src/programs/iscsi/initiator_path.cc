@@ -7,12 +7,12 @@
 #include <chrono>
 #include <future>
 #include <optional>
-#include <semaphore>
 #include <utility>
 
 #include "base/assert.h"
 #include "iscsi/text.h"
 #include "os/clock.h"
+#include "programs/loop/waiter.h"
 
 namespace weft::programs::iscsi {
 
@@ -39,19 +39,23 @@ class InitiatorPath::Call final : public weft::iscsi::InitiatorClient {
     }
   }
   [[nodiscard]] InitiatorCommand& command() { return command_; }
-  void wait() { ended_.acquire(); }
+  /// The session's timeouts end every command.
+  void wait() {
+    while (!ended_.wait_for(Duration::seconds(3600))) {
+    }
+  }
   [[nodiscard]] const InitiatorOutcome& outcome() const { return outcome_; }
 
   void handle_outcome(InitiatorCommand& /*command*/, const InitiatorOutcome& outcome,
                       Instant /*now*/) override {
     outcome_ = outcome;
-    ended_.release();
+    ended_.wake();
   }
 
  private:
   InitiatorCommand command_;
   InitiatorOutcome outcome_;
-  std::binary_semaphore ended_{0};
+  Waiter ended_;
 };
 
 InitiatorPath::InitiatorPath(const weft::iscsi::InitiatorOptions& options, scsi::Lun lun, Log log,

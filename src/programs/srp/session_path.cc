@@ -9,13 +9,13 @@
 #include <bit>
 #include <chrono>
 #include <future>
-#include <semaphore>
 #include <tuple>
 #include <utility>
 
 #include "base/assert.h"
 #include "os/clock.h"
 #include "programs/iscsi/libcrypto_chap.h"
+#include "programs/loop/waiter.h"
 #include "scsi/lun.h"
 #include "ulp/srp/port_name.h"
 
@@ -48,14 +48,14 @@ class SessionPath::Call {
 
   void end(const Outcome& outcome) {
     outcome_ = outcome;
-    ended_.release();
+    ended_.wake();
   }
-  [[nodiscard]] bool wait_for(std::chrono::seconds span) { return ended_.try_acquire_for(span); }
+  [[nodiscard]] bool wait_for(Duration span) { return ended_.wait_for(span); }
   [[nodiscard]] const Outcome& outcome() const { return outcome_; }
 
  private:
   Outcome outcome_{.kind = Outcome::Kind::PathFailed};
-  std::binary_semaphore ended_{0};
+  Waiter ended_;
 };
 
 SessionPath::SessionPath(std::vector<TargetUrl> targets, PathOptions options, Log log)
@@ -335,7 +335,7 @@ DiskAnswer SessionPath::execute(const DiskCommand& command) {
       call.end({.kind = Outcome::Kind::PathFailed});
     }
   });
-  while (!call.wait_for(std::chrono::seconds{options_.timeout_seconds})) {
+  while (!call.wait_for(Duration::seconds(options_.timeout_seconds))) {
     log_(fmt::format("command {} is not answered, and aborted", id));
     // The session aborts, resets or makes a new channel, so that this ends.
     act([this, id](Instant now) { std::ignore = multipath_->abort(id, now); });
