@@ -147,7 +147,14 @@ Result<void> VerbsDevice::register_device() {
        .completion_vectors = init_.completion_vectors,
        .forces_registration =
            registers_by_windows_ && std::getenv("WEFT_FORCE_REGISTRATION") != nullptr});
-  thread_ = std::thread{[this] { serve_events(); }};  // clients of the core may wait for events
+  // Clients of the core may wait for events.
+  if (init_.watch_completions != nullptr) {
+    watched_ = init_.watch_completions(channel_->fd, [this] {
+      while (take_completion_event()) {
+      }
+    });
+  }
+  thread_ = std::thread{[this] { serve_events(); }};
   auto registered = registry_.register_device(*device_, init_.name);
   is_registered_ = registered.has_value();
   return registered;
@@ -162,6 +169,7 @@ VerbsDevice::~VerbsDevice() {
     eventfd_write(stop_.get(), 1);
     thread_.join();
   }
+  watched_.reset();
   if (device_ != nullptr) {
     registry_.deallocate_device(*device_);
   }
@@ -198,7 +206,7 @@ core::Qp* VerbsDevice::find_qp(Qpn number) const {
 void VerbsDevice::serve_events() {
   enum : std::size_t { Completions, Events, Stop };
   std::array<pollfd, 3> ready{
-      {{.fd = channel_->fd, .events = POLLIN, .revents = 0},
+      {{.fd = watched_ == nullptr ? channel_->fd : -1, .events = POLLIN, .revents = 0},
        {.fd = context_->async_fd, .events = POLLIN, .revents = 0},
        {.fd = stop_.get(), .events = POLLIN, .revents = 0}}
   };
@@ -218,14 +226,15 @@ void VerbsDevice::serve_events() {
   }
 }
 
-void VerbsDevice::take_completion_event() {
+bool VerbsDevice::take_completion_event() {
   ibv_cq* from = nullptr;
   void* user = nullptr;
   if (library_->get_cq_event(channel_, &from, &user) != 0) {
-    return;
+    return false;
   }
   static_cast<core::Cq*>(user)->notify();
   library_->ack_cq_events(from, 1);  // only now may the CQ go: ibv_destroy_cq waits for it
+  return true;
 }
 
 void VerbsDevice::take_async_event() {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,6 +23,11 @@ namespace weft::verbs_driver {
 
 /// The driver id of these devices (core::engine::kEngineDriver is 1).
 inline constexpr std::uint32_t kVerbsDriver = 2;
+
+/// Calls `readable` whenever there is something to read from the descriptor, until what it returned
+/// is destroyed.
+using WatchDescriptor =
+    std::function<std::shared_ptr<void>(int descriptor, std::function<void()> readable)>;
 
 struct VerbsDeviceInit {
   std::string name{};  ///< as libibverbs has it; empty: the first that there is
@@ -43,6 +49,9 @@ struct VerbsDeviceInit {
   /// IBV_EVENT_DEVICE_FATAL unregisters the device, as a kernel does one that is pulled out:
   /// clients are told to leave it. For hosts whose users are clients.
   bool unregisters_when_gone{};
+  /// Completion events are taken where this calls back: a program of one loop has them there
+  /// without another thread, which would have to wake first. Null: by the thread of events.
+  WatchDescriptor watch_completions{};
 };
 
 /// The driver that makes a device of core of one of libibverbs. One thread waits for completion and
@@ -85,7 +94,8 @@ class VerbsDevice final {
   Result<void> open_context();
   Result<void> register_device();
   void serve_events();
-  void take_completion_event();
+  /// False: there is none.
+  bool take_completion_event();
   void take_async_event();
 
   core::Registry& registry_;
@@ -105,6 +115,7 @@ class VerbsDevice final {
   std::unordered_map<std::uint32_t, core::Qp*> qps_;  // by number
   os::UniqueFd stop_;                                 // readable: the thread ends
   std::thread thread_;
+  std::shared_ptr<void> watched_;  // the channel, by who was asked to
 };
 
 [[nodiscard]] VerbsDevice& verbs_device_of(const core::Device& device);

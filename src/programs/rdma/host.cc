@@ -3,16 +3,49 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <asio/posix/stream_descriptor.hpp>
 #include <cstdio>
+#include <functional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "os/heap.h"
 
 namespace weft::programs::rdma {
+namespace {
+
+/// A descriptor that belongs to somebody else, in the loop.
+class LoopWatch {
+ public:
+  LoopWatch(asio::io_context& loop, int descriptor, std::function<void()> readable)
+      : descriptor_(loop, descriptor), readable_(std::move(readable)) {
+    wait();
+  }
+  ~LoopWatch() { descriptor_.release(); }
+  LoopWatch(const LoopWatch&) = delete;
+  LoopWatch& operator=(const LoopWatch&) = delete;
+
+ private:
+  void wait() {
+    descriptor_.async_wait(asio::posix::descriptor_base::wait_read,
+                           [this, alive = std::weak_ptr{alive_}](const std::error_code& error) {
+                             if (!error && !alive.expired()) {
+                               readable_();
+                               wait();
+                             }
+                           });
+  }
+
+  asio::posix::stream_descriptor descriptor_;
+  const std::function<void()> readable_;
+  const std::shared_ptr<char> alive_ = std::make_shared<char>();  // for what the loop runs late
+};
+
+}  // namespace
 
 Host::Host(asio::io_context& loop, const std::string& program)
-    : environment_(loop, [program](core::LogLevel level, std::string_view text) {
+    : loop_(loop), environment_(loop, [program](core::LogLevel level, std::string_view text) {
         if (level != core::LogLevel::Debug) {
           fmt::print(stderr, "{}: {}\n", program, text);
         }
@@ -37,8 +70,11 @@ Result<std::unique_ptr<Host>> Host::open(asio::io_context& loop, const std::stri
 Result<void> Host::open_device(const std::string& name) {
   // What requests use is registered then, for good (verbs_driver::Registrations).
   const auto kept = os::keep_freed_memory_mapped();
-  auto opened = verbs_driver::VerbsDevice::open(registry_,
-                                                {.name = name, .registers_heap = kept.has_value()});
+  const auto watch = [&loop = loop_](int descriptor, std::function<void()> readable) {
+    return std::make_shared<LoopWatch>(loop, descriptor, std::move(readable));
+  };
+  auto opened = verbs_driver::VerbsDevice::open(
+      registry_, {.name = name, .registers_heap = kept.has_value(), .watch_completions = watch});
   if (!opened) {
     return std::unexpected(opened.error());
   }

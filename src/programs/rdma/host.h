@@ -44,6 +44,7 @@ class Host {
   Host(asio::io_context& loop, const std::string& program);
   Result<void> open_device(const std::string& name);
 
+  asio::io_context& loop_;
   LoopEnvironment environment_;
   core::Registry registry_{environment_};
   std::vector<std::unique_ptr<verbs_driver::VerbsDevice>> devices_;
