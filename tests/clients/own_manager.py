@@ -31,7 +31,7 @@ GID_OF = "fe80::257:4610:{}:1"
 FLOWS = {"c": "an inventory", "v": "its validation", "q": "VLs and arbitration", "e": "forwarded events", "s": "services", "m": "multicast groups"}
 OWN = "Weft's own manager"
 # The script keeps what it finds in a folder that only root may make.
-OWN_CACHE = ["unshare", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /var/cache && exec "$@"', "sh"]
+OWN_CACHE = ["unshare", "--map-root-user", "--mount", "sh", "-c", 'mount -n -t tmpfs tmpfs /var/cache && exec "$@"', "sh"]
 REROUTE_MS = 100     # issue 5, acceptance 6
 # Why Weft refuses these options of perfquery.
 NO_COUNTERS = {

@@ -763,7 +763,7 @@ class AsThisUser(Functions, unittest.TestCase):
         """As root, who can hide /dev/fuse from the command that makes the host; Namespaces.HaveReadOnlyFilesOfVirtualFunctionsWithoutFuse is for any account."""
         if os.geteuid() != 0:
             self.skipTest("only root can hide /dev/fuse by a mount")
-        self.prefix = ["unshare", "--mount", "sh", "-c", 'mount --bind /dev/null /dev/fuse && exec "$@"', "sh"]
+        self.prefix = ["unshare", "--mount", "sh", "-c", 'mount -n --bind /dev/null /dev/fuse && exec "$@"', "sh"]
         self.weft("up", "star", "2")
         self.write_device(2, "sriov_numvfs", "Read-only file system")
         self.assertEqual((self.device("sriov_numvfs"), self.device("sriov_totalvfs")), ("0", "247"))

@@ -94,7 +94,7 @@ class Faults(srp.Hosts):
         place.mkdir()
         # Memory of 4 MiB under a disk of 16 MiB, in mounts of the target's own.
         own = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
-        script = f'mount -t tmpfs -o size=4m none "{place}" && truncate -s 16M "{place}/disk" && exec "$0" "$@"'
+        script = f'mount -n -t tmpfs -o size=4m none "{place}" && truncate -s 16M "{place}/disk" && exec "$0" "$@"'
         with Target(self.fabric, "--lun", f"{place}/disk", before=[*own, "sh", "-c", script]) as target, self.attached(target.url()) as attached:
             self.good(attached, "write -P 1 0 1M", "flush")
             status, output = attached.qemu_io("write -P 2 1M 8M")
