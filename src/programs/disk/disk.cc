@@ -296,4 +296,12 @@ Result<void> Disk::write_zeroes(std::uint64_t offset, std::uint64_t bytes, bool 
   return {};
 }
 
+Result<scsi::DiskProperties> properties_of(DiskPath& path) {
+  Disk disk{path};
+  if (auto opened = disk.open(); !opened) {
+    return std::unexpected(opened.error());
+  }
+  return disk.properties();
+}
+
 }  // namespace weft::programs::disk

@@ -76,4 +76,7 @@ class Disk {
   std::size_t max_transfer_bytes_{};
 };
 
+/// What the disk at the end of a path that is open says of itself.
+[[nodiscard]] Result<scsi::DiskProperties> properties_of(DiskPath& path);
+
 }  // namespace weft::programs::disk

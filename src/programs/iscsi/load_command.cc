@@ -27,11 +27,7 @@ int fail_load(const LoadCommand& command, int status, const std::string& reason)
   if (auto opened = path.open(); !opened) {
     return std::unexpected(opened.error());
   }
-  disk::Disk disk{path};
-  if (auto opened = disk.open(); !opened) {
-    return std::unexpected(opened.error());
-  }
-  return disk.properties();
+  return disk::properties_of(path);
 }
 
 }  // namespace

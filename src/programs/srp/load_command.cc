@@ -20,11 +20,7 @@ namespace {
   if (auto opened = path.open(); !opened) {
     return std::unexpected(opened.error());
   }
-  disk::Disk disk{path};
-  if (auto opened = disk.open(); !opened) {
-    return std::unexpected(opened.error());
-  }
-  return disk.properties();
+  return disk::properties_of(path);
 }
 
 int fail_load(const Error& error) {
