@@ -128,8 +128,8 @@ void InitiatorSession::send_task(std::uint32_t tag, const Task& task) {
   header.exp_stat_sn = on.statuses.expected();
   const ByteSpan cdb{command.cdb};
   std::ranges::copy(cdb.first(std::min(cdb.size(), kCdbBytes)), header.cdb.begin());
-  OutgoingPdu pdu =
-      immediate == 0 ? OutgoingPdu{header} : OutgoingPdu{header, command.data_out, 0, immediate};
+  OutgoingPdu pdu = immediate == 0 ? OutgoingPdu{header}
+                                   : OutgoingPdu{header, command.data_out.part(0, immediate)};
   if (cdb.size() > kCdbBytes) {
     pdu.set_additional_headers(extended_cdb(cdb));
   }
@@ -160,7 +160,7 @@ void InitiatorSession::send_data(const Task& task, std::uint32_t tag, std::uint3
     header.final = offset + part == end;
     const std::size_t from =
         planted(PlantedBug::RequestedOffsetIgnored) ? offset - (end - bytes) : offset;
-    on.datamover->send_control(OutgoingPdu{header, task.command->data_out, from, part});
+    on.datamover->send_control(OutgoingPdu{header, task.command->data_out.part(from, part)});
     offset += part;
   }
 }

@@ -22,23 +22,42 @@ namespace weft::iscsi {
 
 using HeaderOctets = std::array<std::byte, wire::iscsi::kHeaderBytes>;
 
+/// Octets that stay as they are while they are held.
+struct HeldOctets {
+  std::shared_ptr<const void> holder{};
+  ByteSpan octets{};
+
+  /// A part; both hold all.
+  [[nodiscard]] HeldOctets subspan(std::size_t offset, std::size_t bytes) const {
+    WEFT_ASSERT(offset <= octets.size() && bytes <= octets.size() - offset, "it is a part");
+    return {.holder = holder, .octets = octets.subspan(offset, bytes)};
+  }
+};
+
 /// Memory that a task, and PDUs that are still to be sent, have in common.
 class SharedBuffer {
  public:
   SharedBuffer() = default;
   /// Not initialised.
   explicit SharedBuffer(std::size_t bytes)
-      : octets_(std::make_shared_for_overwrite<std::byte[]>(bytes)), bytes_(bytes) {}
+      : octets_(bytes != 0 ? std::make_shared_for_overwrite<std::byte[]>(bytes) : nullptr),
+        bytes_(bytes) {}
+  /// Of memory that its holders share with whoever made it.
+  SharedBuffer(std::shared_ptr<std::byte[]> octets, std::size_t bytes)
+      : octets_(std::move(octets)), bytes_(bytes) {}
 
   [[nodiscard]] MutableByteSpan octets() const { return {octets_.get(), bytes_}; }
   [[nodiscard]] std::size_t size() const { return bytes_; }
+  [[nodiscard]] HeldOctets part(std::size_t offset, std::size_t bytes) const {
+    return HeldOctets{.holder = octets_, .octets = octets()}.subspan(offset, bytes);
+  }
 
  private:
   std::shared_ptr<std::byte[]> octets_;
   std::size_t bytes_{};
 };
 
-/// A PDU to be sent. Its data is its own, or a part of a shared buffer.
+/// A PDU to be sent. Its data is its own, or held together with others.
 class OutgoingPdu {
  public:
   OutgoingPdu() = default;
@@ -58,21 +77,18 @@ class OutgoingPdu {
     std::copy_n(packed.begin() + 5, 3, header_.begin() + 5);
   }
   template <wire::WireType Header>
-  OutgoingPdu(Header header, SharedBuffer buffer, std::size_t offset, std::size_t bytes)
-      : shared_(std::move(buffer)), offset_(offset), bytes_(bytes) {
-    WEFT_ASSERT(offset + bytes <= shared_.size(), "data is a part of its buffer");
-    pack(header, bytes);
+  OutgoingPdu(Header header, HeldOctets data) : held_(std::move(data)) {
+    pack(header, held_.octets.size());
   }
 
   [[nodiscard]] const HeaderOctets& header() const { return header_; }
   [[nodiscard]] ByteSpan additional_headers() const { return additional_; }
   [[nodiscard]] ByteSpan data() const {
-    return shared_.size() != 0 ? ByteSpan{shared_.octets()}.subspan(offset_, bytes_)
-                               : ByteSpan{own_};
+    return held_.holder != nullptr ? held_.octets : ByteSpan{own_};
   }
-  /// True if the data of both is of one shared buffer.
-  [[nodiscard]] bool shares_buffer_with(const OutgoingPdu& other) const {
-    return shared_.size() != 0 && shared_.octets().data() == other.shared_.octets().data();
+  /// True if the data of both is held by one holder, so that it stays with either.
+  [[nodiscard]] bool shares_holder_with(const OutgoingPdu& other) const {
+    return held_.holder != nullptr && held_.holder == other.held_.holder;
   }
   [[nodiscard]] wire::iscsi::BasicHeader basic_header() const {
     return wire::unpack<wire::iscsi::BasicHeader>(header_);
@@ -104,9 +120,7 @@ class OutgoingPdu {
   HeaderOctets header_{};
   std::vector<std::byte> additional_;
   std::vector<std::byte> own_;
-  SharedBuffer shared_;
-  std::size_t offset_{};
-  std::size_t bytes_{};
+  HeldOctets held_;
 };
 
 /// A PDU that has come. Its spans are valid during the call only.

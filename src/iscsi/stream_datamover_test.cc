@@ -151,7 +151,7 @@ TEST(StreamDatamover, SharesTheDataOfPdus) {
   Pair pair;
   const SharedBuffer buffer{64};
   std::ranges::fill(buffer.octets(), std::byte{3});
-  pair.sender.put_data(OutgoingPdu{wire::iscsi::DataIn{}, buffer, 8, 16});
+  pair.sender.put_data(OutgoingPdu{wire::iscsi::DataIn{}, buffer.part(8, 16)});
   std::array<ByteSpan, 8> pieces;
   ASSERT_EQ(pair.sender.gather(pieces), 2U);
   EXPECT_EQ(pieces[1].data(), buffer.octets().data() + 8);

@@ -145,7 +145,7 @@ void TargetConnection::begin_data(TargetTask& task, const ReceivedPdu& pdu) cons
   } else {
     const auto limit = static_cast<std::uint32_t>(server_.options_.max_transfer_bytes);
     task.data_out = SharedBuffer{task.write_length};
-    task.data_in = SharedBuffer{std::min(task.read_length, limit)};
+    task.data_in = server_.buffers_.take(std::min(task.read_length, limit));
     copy_bytes(task.data_out.octets(), pdu.data);
   }
   const std::size_t most_unsolicited =
@@ -319,6 +319,7 @@ void TargetConnection::answer(const std::shared_ptr<TargetTask>& task, Instant n
                         parameters_.max_recv_data_segment_length};
   task->data_in_count = has_data ? plan.count() : 0;
   if (has_data) {
+    task->collect_read_data();
     send_data_in(*task, 0, task->data_in_count);
   }
   const bool status_went = has_data && ended.status == scsi::Status::Good &&
@@ -357,7 +358,7 @@ void TargetConnection::send_data_in(TargetTask& task, std::uint32_t begin, std::
     }
     if (!header.has_status) {
       header.stat_sn = 0;
-      datamover_.put_data(OutgoingPdu{header, task.data_in, part.offset, part.bytes});
+      datamover_.put_data(OutgoingPdu{header, task.read_data.subspan(part.offset, part.bytes)});
       return;
     }
     header.overflow = residual.overflow;
@@ -365,7 +366,7 @@ void TargetConnection::send_data_in(TargetTask& task, std::uint32_t begin, std::
     header.residual = residual.count;
     const bool is_new = !task.stat_sn.has_value();
     header.stat_sn = task.stat_sn.value_or(stat_sn_);
-    OutgoingPdu pdu{header, task.data_in, part.offset, part.bytes};
+    OutgoingPdu pdu{header, task.read_data.subspan(part.offset, part.bytes)};
     if (is_new) {
       task.stat_sn = stat_sn_++;
       if (recovery_level() > 0) {

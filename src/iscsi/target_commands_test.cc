@@ -169,6 +169,41 @@ TEST(TargetCommands, ReadWithStatusInTheLastDataIn) {  // RFC 7143 §11.7.3
   EXPECT_TRUE(connection.is_quiet());
 }
 
+/// Writes `data` from block 0 on.
+void write_blocks(Connection& connection, const std::vector<std::byte>& data) {
+  connection.send(connection.command(true, 0, static_cast<std::uint16_t>(data.size() / 512)));
+  while (!connection.is_quiet() &&
+         connection.mover.sent.front().basic_header().opcode == wire::iscsi::Opcode::R2t) {
+    answer_r2t(connection, connection.next<R2t>(), data, 8'192);
+  }
+  EXPECT_EQ(connection.next<ScsiResponse>().status, 0);
+}
+
+/// What lies together in a disk in memory is sent from there, and stays as it was read.
+TEST(TargetCommands, SendWhatADiskInMemoryLends) {
+  Fixture fixture;
+  Connection connection{fixture};
+  ASSERT_EQ(connection.login().status, wire::iscsi::LoginStatus::Success);
+  connection.clear_attention();
+  const std::vector<std::byte> before = pattern(200 * 512);
+  write_blocks(connection, before);
+  std::vector<OutgoingPdu> held;
+  for (int i = 0; i < 2; ++i) {
+    connection.send(connection.command(false, 1, 8));
+    ASSERT_FALSE(connection.is_quiet());
+    held.push_back(std::move(connection.mover.sent.front()));
+    connection.mover.sent.pop_front();
+    ASSERT_TRUE(connection.is_quiet());
+  }
+  EXPECT_EQ(held[0].data().data(), held[1].data().data()) << "neither is a copy";
+  write_blocks(connection, std::vector<std::byte>(200 * 512));
+  EXPECT_TRUE(std::ranges::equal(held[0].data(), ByteSpan{before}.subspan(512, 8 * 512)));
+  // Across what a disk in memory has in one piece.
+  write_blocks(connection, before);
+  EXPECT_TRUE(
+      std::ranges::equal(read_back(connection, 190), ByteSpan{before}.subspan(8 * 512, 190 * 512)));
+}
+
 TEST(TargetCommands, TellResiduals) {  // RFC 7143 §11.4.5
   Fixture fixture;
   Connection connection{fixture};

@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "iscsi/buffer_cache.h"
 #include "iscsi/completion_queue.h"
 #include "iscsi/datamover.h"
 #include "iscsi/target_options.h"
@@ -84,6 +85,7 @@ class TargetServer {
   ServerOptions options_;
   ServerEnvironment& environment_;
   std::shared_ptr<CompletionQueue> completions_;
+  BufferCache buffers_;  // of what commands read
   std::vector<NodeOptions> nodes_;
   std::map<std::uint16_t, std::unique_ptr<TargetSession>> sessions_;  // by TSIH
   std::vector<std::unique_ptr<TargetConnection>> connections_;

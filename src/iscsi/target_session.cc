@@ -245,6 +245,7 @@ void TargetSession::deliver() {
                      .cdb = task->cdb,
                      .data_out = task->data_out.octets(),
                      .data_in = task->data_in.octets(),
+                     .lend_to = task->protection ? nullptr : &task->lent,
                      .stores_short_data = true,
                      .apart = {},
                      .client = task.get()};

@@ -30,6 +30,8 @@ class TargetTask final : public scsi::CommandClient,
   };
 
   void handle_completion(scsi::Command& command, const scsi::Completion& ended) override;
+  /// What it has read becomes one piece, of which parts are sent.
+  void collect_read_data();
 
   [[nodiscard]] std::uint32_t tag() const { return header.initiator_task_tag; }
   [[nodiscard]] std::uint64_t lun() const { return header.lun; }
@@ -51,6 +53,8 @@ class TargetTask final : public scsi::CommandClient,
   std::vector<std::byte> cdb;  // whole
   SharedBuffer data_out;
   SharedBuffer data_in;
+  std::vector<scsi::BlockLoan> lent{};                // by a disk in memory, in place of data_in
+  HeldOctets read_data{};                             // of either
   std::optional<scsi::BlockProtection> protection{};  // the adapter's; buffers have blocks alone
   SharedBuffer tuples;                                // of these
   std::optional<scsi::ProtectionError> protection_error{};

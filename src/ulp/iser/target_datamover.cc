@@ -289,6 +289,7 @@ SendRequests TargetDatamover::make_response(const iscsi::OutgoingPdu& pdu) {
   iscsi::OutgoingPdu changed = pdu;
   changed.set_header(response);
   SendRequests chain;
+  chain.reserve(2);
   wire::iser::ControlHeader header;
   if (const auto found = tasks_.find(response.initiator_task_tag); found != tasks_.end()) {
     header = found->second.header;
@@ -346,7 +347,7 @@ void TargetDatamover::add_data(TaskMemory& memory, std::uint32_t offset, iscsi::
   if (memory.data_in && !planted(PlantedBug::DataInAtStart)) {
     DataIn& before = *memory.data_in;
     const std::size_t bytes = before.octets.size() + octets.size();
-    if (before.first.shares_buffer_with(part) && before.offset + before.octets.size() == offset &&
+    if (before.first.shares_holder_with(part) && before.offset + before.octets.size() == offset &&
         before.octets.data() + before.octets.size() == octets.data() &&
         bytes <= Transfer::kMostBytes) {
       before.octets = {before.octets.data(), bytes};
