@@ -1,131 +1,44 @@
 #include "programs/srp/buffer_pool.h"
 
-#include <algorithm>
 #include <bit>
-#include <utility>
-#include <vector>
+#include <memory>
 
 #include "base/assert.h"
 #include "core/mr.h"
-#include "os/shared_memory.h"
 
 namespace weft::programs::srp {
+namespace {
 
-struct BufferPool::Slab {
-  explicit Slab(std::size_t bytes) : buffer_bytes(bytes) {}
-  ~Slab() {
-    if (mr != nullptr) {
-      const auto gone = core::deregister_mr(*mr);
-      WEFT_ASSERT(gone, "no window is bound to it");
-    }
-  }
-  Slab(const Slab&) = delete;
-  Slab& operator=(const Slab&) = delete;
-  [[nodiscard]] bool is_unused() const { return free.size() == buffers.size(); }
-
-  const std::size_t buffer_bytes;
-  os::UniqueFd file;  // open, so that others find it (os::find_held_file)
-  os::Mapping memory;
-  core::Mr* mr{};
-  std::vector<Buffer> buffers;
-  std::vector<Buffer*> free;  // the last one given back is the next: it lies in caches
-};
-
-std::uint64_t BufferPool::Buffer::address() const {
-  return std::bit_cast<std::uint64_t>(memory_.data());
-}
-
-BufferPool::BufferPool(core::Pd& pd) : pd_(pd) {}
-
-BufferPool::~BufferPool() {
-  WEFT_ASSERT(std::ranges::all_of(slabs_, [](const auto& one) { return one.second->is_unused(); }),
-              "who took a buffer has given it back");
-}
-
-Result<BufferPool::Lease> BufferPool::take(std::size_t bytes) {
-  const std::lock_guard lock{mutex_};
-  const auto slab = slab_for(std::max(kSmallest, std::bit_ceil(bytes)));
-  if (!slab) {
-    return std::unexpected(slab.error());
-  }
-  Buffer* const buffer = (*slab)->free.back();
-  (*slab)->free.pop_back();
-  return Lease{buffer, {this}};
-}
-
-/// One with a free buffer.
-Result<BufferPool::Slab*> BufferPool::slab_for(std::size_t buffer_bytes) {
-  for (const auto& [begin, slab] : slabs_) {
-    if (slab->buffer_bytes == buffer_bytes && !slab->free.empty()) {
-      return slab.get();
-    }
-  }
-  const std::size_t bytes = std::clamp(kBuffersInSlab * buffer_bytes, kLeastSlab, kMostSlab);
-  const std::size_t buffers = std::max<std::size_t>(1, bytes / buffer_bytes);
-  auto made = make_slab(buffer_bytes, buffers);
-  // A limit of memory that may be locked may have room for less.
-  return made || buffers == 1 ? made : make_slab(buffer_bytes, 1);
-}
-
-Result<BufferPool::Slab*> BufferPool::make_slab(std::size_t buffer_bytes, std::size_t buffers) {
-  auto slab = std::make_unique<Slab>(buffer_bytes);
-  const std::size_t bytes = buffers * buffer_bytes;
-  auto file = os::create_shared_memory("weft-buffers", bytes);
-  if (!file) {
-    return std::unexpected(file.error());
-  }
-  slab->file = *std::move(file);
-  auto memory = os::map_shared(slab->file, os::Protection::ReadWrite, bytes, bytes);
-  if (!memory) {
-    return std::unexpected(memory.error());
-  }
-  slab->memory = *std::move(memory);
-  const MutableByteSpan octets = slab->memory.bytes();
-  const auto begin = std::bit_cast<std::uint64_t>(octets.data());
-  const auto mr = core::register_user_mr(pd_, {.start = begin, .length = bytes, .iova = begin},
-                                         verbs::AccessFlags{verbs::Access::LocalWrite} |
-                                             verbs::Access::RemoteRead | verbs::Access::RemoteWrite,
-                                         nullptr);
+/// For targets to read and to write.
+[[nodiscard]] Result<std::shared_ptr<const void>> register_slab(core::Pd& pd,
+                                                                MutableByteSpan memory) {
+  const auto begin = std::bit_cast<std::uint64_t>(memory.data());
+  const auto mr =
+      core::register_user_mr(pd, {.start = begin, .length = memory.size(), .iova = begin},
+                             verbs::AccessFlags{verbs::Access::LocalWrite} |
+                                 verbs::Access::RemoteRead | verbs::Access::RemoteWrite,
+                             nullptr);
   if (!mr) {
     return std::unexpected(mr.error());
   }
-  slab->mr = *mr;
-  slab->buffers.reserve(buffers);
-  for (std::size_t i = 0; i < buffers; ++i) {
-    slab->buffers.emplace_back(*slab, octets.subspan(i * buffer_bytes, buffer_bytes));
-    slab->free.push_back(&slab->buffers.back());
-  }
-  size_bytes_ += bytes;
-  return slabs_.emplace(begin, std::move(slab)).first->second.get();
+  return std::shared_ptr<const void>{*mr, [](core::Mr* registered) {
+                                       const auto gone = core::deregister_mr(*registered);
+                                       WEFT_ASSERT(gone, "no window is bound to it");
+                                     }};
 }
 
-void BufferPool::give_back(Buffer& buffer) {
-  const std::lock_guard lock{mutex_};
-  Slab& slab = buffer.slab_;
-  slab.free.push_back(&buffer);
-  if (size_bytes_ > kKept && slab.is_unused()) {
-    size_bytes_ -= slab.memory.bytes().size();
-    slabs_.erase(std::bit_cast<std::uint64_t>(slab.memory.bytes().data()));
-  }
-}
+}  // namespace
+
+BufferPool::BufferPool(core::Pd& pd)
+    : slabs_([&pd](MutableByteSpan memory) { return register_slab(pd, memory); }) {}
 
 Result<RKey> BufferPool::key_of(std::uint64_t address, std::size_t bytes) const {
-  const std::lock_guard lock{mutex_};
-  const auto after = slabs_.upper_bound(address);
-  if (after != slabs_.begin()) {
-    const auto& [begin, slab] = *std::prev(after);
-    const std::size_t length = slab->memory.bytes().size();
-    if (address - begin <= length && bytes <= length - (address - begin)) {
-      return slab->mr->rkey;
-    }
+  const auto slab = slabs_.extent_of(address, bytes);
+  if (!slab) {
+    return fail(ErrorCode::BadAddress, "{} octets at {:#x} are of no registered buffer", bytes,
+                address);
   }
-  return fail(ErrorCode::BadAddress, "{} octets at {:#x} are of no registered buffer", bytes,
-              address);
-}
-
-std::size_t BufferPool::size_bytes() const {
-  const std::lock_guard lock{mutex_};
-  return size_bytes_;
+  return static_cast<const core::Mr*>(slab->attached)->rkey;
 }
 
 }  // namespace weft::programs::srp

@@ -2,21 +2,18 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <bit>
 #include <memory>
-#include <set>
 #include <vector>
 
 #include "core/mr.h"
 #include "core/testing/fake_driver.h"
 #include "core/testing/manual_environment.h"
-#include "os/peer_file.h"
 
 namespace weft::programs::srp {
 namespace {
 
-constexpr std::size_t kSmall = BufferPool::kSmallest;
+constexpr std::size_t kSmall = rdma::SlabPool::kSmallest;
 
 /// Regions of the fake device: how many there are, and of how many bytes each may be.
 struct Regions {
@@ -68,52 +65,23 @@ class BufferPoolTest : public ::testing::Test {
   std::unique_ptr<BufferPool> pool_;
 };
 
-TEST_F(BufferPoolTest, GivesPiecesOfOneRegionThatDoNotOverlap) {
+TEST_F(BufferPoolTest, RegistersASlabOnceForAllItsBuffers) {
   std::vector<BufferPool::Lease> leases;
-  std::set<std::uint64_t> addresses;
   for (int i = 0; i < 32; ++i) {
-    leases.push_back(*pool_->take(i % 2 == 0 ? 36 : kSmall));
-    EXPECT_EQ(leases.back()->octets().size(), kSmall);
-    EXPECT_TRUE(addresses.insert(leases.back()->address()).second);
-    EXPECT_EQ(leases.back()->address() % kSmall, 0U);
+    leases.push_back(*pool_->take(kSmall));
     EXPECT_EQ(key_of(leases.back()), RKey{1});
-    std::ranges::fill(leases.back()->octets(), static_cast<std::byte>(i));
   }
   EXPECT_EQ(regions.count, 1U);
-  for (std::size_t i = 0; i < leases.size(); ++i) {
-    EXPECT_EQ(std::ranges::count(leases[i]->octets(), static_cast<std::byte>(i)),
-              std::ptrdiff_t{kSmall});
-  }
-}
-
-TEST_F(BufferPoolTest, GivesWhatCameBackLastAndEachLengthItsOwn) {
-  const BufferPool::Lease other = *pool_->take(kSmall);
-  std::uint64_t address = 0;
-  {
-    const BufferPool::Lease one = *pool_->take(kSmall);
-    address = one->address();
-  }
   const BufferPool::Lease longer = *pool_->take(kSmall + 1);
-  EXPECT_EQ(longer->octets().size(), 2 * kSmall);
-  EXPECT_NE(key_of(longer), key_of(other));
-  EXPECT_EQ((*pool_->take(kSmall))->address(), address);
+  EXPECT_EQ(key_of(longer), RKey{2});
 }
 
 TEST_F(BufferPoolTest, KnowsTheKeysOfWhatItHasAlone) {
   const BufferPool::Lease one = *pool_->take(kSmall);
   std::byte elsewhere{};
   EXPECT_FALSE(pool_->key_of(std::bit_cast<std::uint64_t>(&elsewhere), 1));
-  EXPECT_FALSE(pool_->key_of(one->address(), BufferPool::kLeastSlab + 1));
   EXPECT_FALSE(pool_->key_of(one->address(), ~std::size_t{0}));
   EXPECT_TRUE(pool_->key_of(one->address() + kSmall - 1, 1));
-}
-
-/// So that a target on this machine may place data there.
-TEST_F(BufferPoolTest, IsOfFilesThatOthersCanMap) {
-  const BufferPool::Lease one = *pool_->take(kSmall);
-  const BufferPool::Lease large = *pool_->take(std::size_t{1} << 20);
-  EXPECT_TRUE(os::find_held_file(one->octets()));
-  EXPECT_TRUE(os::find_held_file(large->octets()));
 }
 
 TEST_F(BufferPoolTest, TakesWhatThereIsWhereNoSlabMayBeLocked) {
@@ -124,17 +92,11 @@ TEST_F(BufferPoolTest, TakesWhatThereIsWhereNoSlabMayBeLocked) {
   EXPECT_FALSE(pool_->take(std::size_t{2} << 20));
 }
 
-TEST_F(BufferPoolTest, KeepsNoMoreThanItMayOnceItIsUnused) {
-  constexpr std::size_t kHuge = BufferPool::kMostSlab * 2;
-  {
-    std::vector<BufferPool::Lease> leases;
-    for (std::size_t i = 0; i < 4; ++i) {
-      leases.push_back(*pool_->take(kHuge));
-    }
-    EXPECT_EQ(pool_->size_bytes(), 4 * kHuge);
-  }
-  EXPECT_EQ(pool_->size_bytes(), BufferPool::kKept);
-  EXPECT_EQ(regions.count, 2U);
+TEST_F(BufferPoolTest, EndsTheRegistrationsOfSlabsThatGo) {
+  constexpr std::size_t kHuge = rdma::SlabPool::kKept * 2;
+  static_cast<void>(*pool_->take(kHuge));
+  EXPECT_EQ(regions.last, 1U);
+  EXPECT_EQ(regions.count, 0U);
 }
 
 }  // namespace
