@@ -24,6 +24,8 @@ import fat_tree
 import iscsi
 import iscsi_attach
 import iser
+import namespaces
+import placement
 import plain_iscsi
 import rc_capture
 import srp_tables
@@ -34,6 +36,7 @@ NAME = "iqn.2026-01.org.weft:disks"
 PORT = 3260
 READY_SECONDS = 20               # policy
 TEST_SECONDS = 60                # policy
+LOAD_SECONDS = 5                 # policy
 GONE_SECONDS = 10                # policy: T-IST-2 asks for 2 on an idle machine, and this one may be busy
 DISK = f"ram:{iser.DISK_BYTES >> 10}K"
 SERVER, CLIENT = "h1", "h2"
@@ -410,6 +413,18 @@ class IserTarget(unittest.TestCase):
                 found = json.loads(output)
                 self.assertGreater(found["commands"], 0)
                 self.assertEqual((found["failed"], found["refused"], found["lost"]), (0, 0, 0))
+
+    def test_data_that_is_read_is_placed_in_the_initiators_memory(self):
+        """By the target's own hand, in pages that both map."""
+        with Target(self.fabric, "--lun", "ram:64M") as target:
+            child = self.fabric.start(CLIENT, [self.fabric.weft, "iser", "load", target.url(), "--json", "--bytes", str(1 << 20), "--depth", "4", "--sequential",
+                                               "--seconds", str(LOAD_SECONDS)])
+            self.addCleanup(child.stdout.close)
+            self.addCleanup(weft_clients.end, child)
+            shown = []
+            self.assertTrue(namespaces.eventually(lambda: placement.are_placed_in_pages(self.fabric, SERVER, shown), LOAD_SECONDS), shown)
+            found = json.loads(child.communicate(timeout=TEST_SECONDS)[0])
+            self.assertEqual((found["failed"], found["lost"]), (0, 0), found)
 
     def test_our_initiator_says_hello(self):
         """The first messages behind the end of login are Hello and its reply (RFC 7145 §5.1.3, §9.3, §9.4), and data goes as without: agreed on by

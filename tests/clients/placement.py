@@ -30,6 +30,12 @@ PAGES = "shared pages"
 FILE_BYTES = 1 << 24
 
 
+def are_placed_in_pages(fabric, host, shown):
+    """Whether data of a QP of this host is placed in pages that both ends map; `shown` becomes what `weft status --qps` says of them."""
+    shown[:] = [qp for qp in json.loads(fabric.run("status", "--qps", "--json")) if qp["host"] == host]
+    return any(qp.get("way") == PLACED and PAGES in qp["why"] for qp in shown)
+
+
 class Placement(unittest.TestCase):
     def setUp(self):
         self.buffers = {}  # files, by host

@@ -26,6 +26,7 @@ import iscsi
 import iscsi_attach
 import fat_tree
 import namespaces
+import placement
 import rc_capture
 import srp_tables
 import weft_clients
@@ -40,7 +41,6 @@ SERVER, CLIENT = "h1", "h2"
 INITIATOR = "0x" + "00" * 15 + "77"
 TOKEN = b"weft srp payload"      # all that the files of the file system hold, each block of it
 ADD_TARGET = "/sys/class/infiniband_srp/srp-weft0-1/add_target"
-PAGES = "shared pages"           # why a message was placed, as `weft status --qps` says it
 LONGEST_UNIT = 1024              # policy of the initiator: a command with its descriptors, without data
 
 
@@ -786,11 +786,7 @@ class Srp(Hosts):
             self.addCleanup(child.stdout.close)
             self.addCleanup(weft_clients.end, child)
             shown = []
-
-            def is_placed():
-                shown[:] = [qp for qp in json.loads(self.fabric.run("status", "--qps", "--json")) if qp["host"] == SERVER]
-                return any(qp.get("way") == "placed" and PAGES in qp["why"] for qp in shown)
-            self.assertTrue(namespaces.eventually(is_placed, MORE_SECONDS), shown)
+            self.assertTrue(namespaces.eventually(lambda: placement.are_placed_in_pages(self.fabric, SERVER, shown), MORE_SECONDS), shown)
             found = json.loads(child.communicate(timeout=SECONDS)[0])
             self.assertEqual((found["failed"], found["lost"]), (0, 0), found)
             self.assertEqual(target.stop()[0], 0)

@@ -75,8 +75,8 @@ void say(const AttachOptions& options, const std::string& reason) {
 
 /// Logs in, finds a disk, and logs out.
 [[nodiscard]] Result<void> look_at(const weft::iscsi::InitiatorOptions& options, scsi::Lun lun,
-                                   const MakeLink& make_link) {
-  InitiatorPath path{options, lun, [](const std::string&) {}, make_link};
+                                   const LinkKind& links) {
+  InitiatorPath path{options, lun, [](const std::string&) {}, links};
   if (auto opened = path.open(); !opened) {
     return opened;
   }
@@ -230,7 +230,7 @@ int run_discover(const AttachOptions& options) {
     say(options, made.error().reason);
     return kWrongUsage;
   }
-  InitiatorPath path{*made, scsi::Lun{0}, [](const std::string&) {}, options.make_link};
+  InitiatorPath path{*made, scsi::Lun{0}, [](const std::string&) {}, options.links};
   if (const auto opened = path.open(); !opened) {
     say(options, opened.error().reason);
     return kFailed;
@@ -270,7 +270,7 @@ int run_attach(const AttachOptions& options) {
     return *status;
   }
   // nbdkit makes its socket before it looks at the disk, and leaves it behind if it then fails.
-  if (const auto looked = look_at(*made, scsi::Lun{url->lun}, options.make_link); !looked) {
+  if (const auto looked = look_at(*made, scsi::Lun{url->lun}, options.links); !looked) {
     say(options, fmt::format("{}: {}", options.where, looked.error().reason));
     return kFailed;
   }

@@ -42,7 +42,7 @@ struct SessionOptions {
 struct AttachOptions {
   std::string program{"weft-iscsi"};  ///< what errors begin with
   std::string scheme{"iscsi"};        ///< of URLs
-  MakeLink make_link{make_tcp_link};
+  LinkKind links{tcp_links()};
   SessionOptions session{};
   std::string where{};   ///< a URL, or a portal
   std::string socket{};  ///< of NBD

@@ -21,21 +21,20 @@ using disk::DiskCommand;
 using weft::iscsi::InitiatorCommand;
 using weft::iscsi::InitiatorOutcome;
 using weft::iscsi::SessionState;
-using weft::iscsi::SharedBuffer;
 
 /// A command from its submission to its outcome, and the thread that waits for it.
 class InitiatorPath::Call final : public weft::iscsi::InitiatorClient {
  public:
-  Call(std::uint64_t lun, const DiskCommand& command) {
+  Call(std::uint64_t lun, const DiskCommand& command, const LinkKind& kind) {
     command_.lun = lun;
     command_.cdb = {command.cdb.begin(), command.cdb.end()};
     command_.client = this;
     if (!command.data_out.empty()) {
-      command_.data_out = SharedBuffer{command.data_out.size()};
+      command_.data_out = kind.allocate(command.data_out.size());
       std::ranges::copy(command.data_out, command_.data_out.octets().begin());
     }
     if (!command.data_in.empty()) {
-      command_.data_in = SharedBuffer{command.data_in.size()};
+      command_.data_in = kind.allocate(command.data_in.size());
     }
   }
   [[nodiscard]] InitiatorCommand& command() { return command_; }
@@ -59,11 +58,11 @@ class InitiatorPath::Call final : public weft::iscsi::InitiatorClient {
 };
 
 InitiatorPath::InitiatorPath(const weft::iscsi::InitiatorOptions& options, scsi::Lun lun, Log log,
-                             MakeLink make_link)
+                             LinkKind links)
     : lun_(scsi::lun_address(lun)),
       log_(std::move(log)),
       patience_(options.login_timeout + options.logout_timeout),
-      make_link_(std::move(make_link)),
+      kind_(std::move(links)),
       links_(options.preferences.values.max_connections),
       session_(options, *this) {}
 
@@ -132,7 +131,7 @@ void InitiatorPath::expire() {
 
 void InitiatorPath::connect(std::uint16_t cid, std::string_view address) {
   if (links_[cid] == nullptr) {
-    links_[cid] = make_link_(loop_);
+    links_[cid] = kind_.make(loop_);
   }
   links_[cid]->connect(
       std::string{address}, session_.client(cid),
@@ -160,7 +159,7 @@ void InitiatorPath::handle_state(SessionState state, std::string_view reason) {
 }
 
 DiskAnswer InitiatorPath::execute(const DiskCommand& command) {
-  Call call{lun_, command};
+  Call call{lun_, command, kind_};
   act([&](Instant now) { session_.submit(call.command(), now); });
   call.wait();
   const InitiatorOutcome& outcome = call.outcome();

@@ -34,7 +34,7 @@ class InitiatorPath final : public disk::DiskPath, private weft::iscsi::Initiato
   /// What is worth saying of the session goes to `log`, from its thread.
   using Log = std::function<void(const std::string&)>;
   InitiatorPath(const weft::iscsi::InitiatorOptions& options, scsi::Lun lun, Log log,
-                MakeLink make_link = make_tcp_link);
+                LinkKind links = tcp_links());
   /// Logs out, in bounds.
   ~InitiatorPath() override;
   InitiatorPath(const InitiatorPath&) = delete;
@@ -65,7 +65,7 @@ class InitiatorPath final : public disk::DiskPath, private weft::iscsi::Initiato
   asio::io_context loop_;
   DeadlineTimer timer_{loop_, [this] { expire(); }};
   LibcryptoChap chap_;
-  const MakeLink make_link_;
+  const LinkKind kind_;
   std::vector<std::unique_ptr<Link>> links_;  // by CID
   weft::iscsi::InitiatorSession session_;
   std::thread thread_;

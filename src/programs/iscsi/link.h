@@ -3,11 +3,13 @@
 // What carries an initiator's session in a program: TCP, or another transport.
 
 #include <asio/io_context.hpp>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "iscsi/datamover.h"
+#include "iscsi/pdu.h"
 
 namespace weft::programs::iscsi {
 
@@ -28,10 +30,16 @@ class Link {
   virtual void flush() = 0;
 };
 
-/// In the loop's thread, where the link is destroyed as well.
-using MakeLink = std::function<std::unique_ptr<Link>(asio::io_context& loop)>;
+/// A transport for sessions.
+struct LinkKind {
+  /// In the loop's thread, where the link is destroyed as well.
+  std::function<std::unique_ptr<Link>(asio::io_context& loop)> make{};
+  /// Memory for a command's data, as the transport moves it best. Any thread; it may outlive the
+  /// links.
+  std::function<weft::iscsi::SharedBuffer(std::size_t bytes)> allocate{
+      [](std::size_t bytes) { return weft::iscsi::SharedBuffer{bytes}; }};
+};
 
-/// TCP.
-[[nodiscard]] std::unique_ptr<Link> make_tcp_link(asio::io_context& loop);
+[[nodiscard]] LinkKind tcp_links();
 
 }  // namespace weft::programs::iscsi

@@ -22,8 +22,8 @@ int fail_load(const LoadCommand& command, int status, const std::string& reason)
 
 /// Logs in, asks the disk what it is, and logs out.
 [[nodiscard]] Result<scsi::DiskProperties> find_unit(const weft::iscsi::InitiatorOptions& options,
-                                                     scsi::Lun lun, const MakeLink& make_link) {
-  InitiatorPath path{options, lun, [](const std::string&) {}, make_link};
+                                                     scsi::Lun lun, const LinkKind& links) {
+  InitiatorPath path{options, lun, [](const std::string&) {}, links};
   if (auto opened = path.open(); !opened) {
     return std::unexpected(opened.error());
   }
@@ -63,7 +63,7 @@ int run_load(const LoadCommand& command) {
     sessions.push_back(*std::move(options));
   }
   const scsi::Lun lun{url->lun};
-  const auto unit = find_unit(sessions.front(), lun, command.unit.make_link);
+  const auto unit = find_unit(sessions.front(), lun, command.unit.links);
   if (!unit) {
     return fail_load(command, kFailed, unit.error().reason);
   }
@@ -71,7 +71,7 @@ int run_load(const LoadCommand& command) {
   if (!meter) {
     return fail_load(command, kFailed, meter.error().reason);
   }
-  LoadRun run{sessions, lun, command.load, *std::move(meter), command.unit.make_link};
+  LoadRun run{sessions, lun, command.load, *std::move(meter), command.unit.links};
   const load::LoadResult result = run.run();
   load::print(result, command.load, command.unit.program.c_str());
   return result.is_whole() ? 0 : kFailed;

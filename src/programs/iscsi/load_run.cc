@@ -16,7 +16,6 @@ namespace {
 using weft::iscsi::InitiatorCommand;
 using weft::iscsi::InitiatorOutcome;
 using weft::iscsi::SessionState;
-using weft::iscsi::SharedBuffer;
 
 constexpr std::chrono::milliseconds kTick{20};           // policy: when deadlines are looked at
 constexpr Duration kLongestEnd = Duration::seconds(10);  // policy: of commands, and of a logout
@@ -27,14 +26,14 @@ constexpr Duration kLongestEnd = Duration::seconds(10);  // policy: of commands,
 class LoadRun::Lane final : private weft::iscsi::InitiatorEnvironment,
                             private weft::iscsi::InitiatorClient {
  public:
-  Lane(LoadRun& run, const weft::iscsi::InitiatorOptions& options, const MakeLink& make_link)
-      : run_(run), link_(make_link(run.loop_)), session_(options, *this) {
+  Lane(LoadRun& run, const weft::iscsi::InitiatorOptions& options, const LinkKind& links)
+      : run_(run), link_(links.make(run.loop_)), session_(options, *this) {
     const bool writes = run.options_.writes;
     for (unsigned i = 0; i < run.options_.depth; ++i) {
       auto slot = std::make_unique<Slot>();
       slot->lun = run.lun_;
       slot->client = this;
-      (writes ? slot->data_out : slot->data_in) = SharedBuffer{run.options_.bytes};
+      (writes ? slot->data_out : slot->data_in) = links.allocate(run.options_.bytes);
       slots_.push_back(std::move(slot));
     }
   }
@@ -148,10 +147,10 @@ class LoadRun::Lane final : private weft::iscsi::InitiatorEnvironment,
 };
 
 LoadRun::LoadRun(const std::vector<weft::iscsi::InitiatorOptions>& sessions, scsi::Lun lun,
-                 const load::LoadOptions& options, load::LoadMeter meter, const MakeLink& make_link)
+                 const load::LoadOptions& options, load::LoadMeter meter, const LinkKind& links)
     : lun_(scsi::lun_address(lun)), options_(options), meter_(std::move(meter)) {
   for (const auto& session : sessions) {
-    lanes_.push_back(std::make_unique<Lane>(*this, session, make_link));
+    lanes_.push_back(std::make_unique<Lane>(*this, session, links));
   }
 }
 

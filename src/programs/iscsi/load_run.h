@@ -22,7 +22,7 @@ class LoadRun final {
  public:
   /// Of each session its options: one connection, and an ISID of its own.
   LoadRun(const std::vector<weft::iscsi::InitiatorOptions>& sessions, scsi::Lun lun,
-          const load::LoadOptions& options, load::LoadMeter meter, const MakeLink& make_link);
+          const load::LoadOptions& options, load::LoadMeter meter, const LinkKind& links);
   ~LoadRun();
   LoadRun(const LoadRun&) = delete;
   LoadRun& operator=(const LoadRun&) = delete;

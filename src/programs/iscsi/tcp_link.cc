@@ -183,8 +183,10 @@ class TcpLink final : public Link {
 
 }  // namespace
 
-std::unique_ptr<Link> make_tcp_link(asio::io_context& loop) {
-  return std::make_unique<TcpLink>(loop);
+LinkKind tcp_links() {
+  return {.make = [](asio::io_context& loop) -> std::unique_ptr<Link> {
+    return std::make_unique<TcpLink>(loop);
+  }};
 }
 
 }  // namespace weft::programs::iscsi

@@ -1,8 +1,12 @@
 #include "programs/iser/iser_link.h"
 
 #include <asio/post.hpp>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +14,7 @@
 #include "base/assert.h"
 #include "programs/iser/live_cm_id.h"
 #include "programs/rdma/host.h"
+#include "programs/rdma/slab_pool.h"
 #include "ulp/iser/initiator_datamover.h"
 
 namespace weft::programs::iser {
@@ -17,6 +22,24 @@ namespace weft::programs::iser {
 using weft::iser::InitiatorDatamover;
 
 namespace {
+
+/// A buffer of a slab; of the heap where there is no room for one.
+[[nodiscard]] weft::iscsi::SharedBuffer allocate(const std::shared_ptr<rdma::SlabPool>& slabs,
+                                                 std::size_t bytes) {
+  auto lease = slabs->take(bytes);
+  if (!lease) {
+    return weft::iscsi::SharedBuffer{bytes};
+  }
+  std::byte* const octets = (*lease)->octets().data();
+  const auto give_back = [slabs](rdma::SlabPool::Buffer* buffer) {
+    rdma::SlabPool::Return{slabs.get()}(buffer);
+  };
+  const std::shared_ptr<rdma::SlabPool::Buffer> owner{lease->release(), give_back};
+  return {
+      std::shared_ptr<std::byte[]>{owner, octets},
+      bytes
+  };
+}
 
 constexpr Duration kLongestEnding = Duration::seconds(5);  // policy: an end takes milliseconds
 
@@ -60,9 +83,8 @@ struct Connection final : weft::iscsi::DatamoverClient {
 
 class IserLink final : public iscsi::Link {
  public:
-  IserLink(asio::io_context& loop, weft::iscsi::HelloPolicy hello)
-      : loop_(loop),
-        options_{.receive_data_bytes = 8'192, .hello = hello, .cq_lingers = rdma::kCqLingers} {}
+  IserLink(asio::io_context& loop, weft::iser::ConnectionOptions options)
+      : loop_(loop), options_(std::move(options)) {}
   ~IserLink() override;
 
   void connect(const std::string& address, weft::iscsi::DatamoverClient& client,
@@ -211,9 +233,24 @@ void IserLink::forget() {
 
 }  // namespace
 
-std::unique_ptr<iscsi::Link> make_iser_link(asio::io_context& loop,
-                                            weft::iscsi::HelloPolicy hello) {
-  return std::make_unique<IserLink>(loop, hello);
+iscsi::LinkKind iser_links(weft::iscsi::HelloPolicy hello) {
+  const auto slabs = std::make_shared<rdma::SlabPool>();
+  const auto kept_memory = [slabs](std::uint64_t address, std::uint64_t bytes) {
+    const auto found = slabs->extent_of(address, bytes);
+    return found ? std::optional<weft::iser::KeptMemory>{{.address = std::bit_cast<std::uint64_t>(
+                                                              found->memory.data()),
+                                                          .length = found->memory.size(),
+                                                          .holder = found->holder}}
+                 : std::nullopt;
+  };
+  const weft::iser::ConnectionOptions options{.receive_data_bytes = 8'192,
+                                              .hello = hello,
+                                              .cq_lingers = rdma::kCqLingers,
+                                              .kept_memory = kept_memory};
+  return {.make = [options](asio::io_context& loop) -> std::unique_ptr<iscsi::Link> {
+            return std::make_unique<IserLink>(loop, options);
+          },
+          .allocate = [slabs](std::size_t bytes) { return allocate(slabs, bytes); }};
 }
 
 }  // namespace weft::programs::iser

@@ -19,9 +19,6 @@ int main(int count, char** arguments) {
   app.require_subcommand(1);
   program::TargetOptions options{.program = "weft-iser", .default_portal = "iser:0.0.0.0:3260"};
   program::AttachOptions attached{.program = "weft-iser", .scheme = "iser"};
-  attached.make_link = [&session = attached.session](asio::io_context& loop) {
-    return weft::programs::iser::make_iser_link(loop, session.hello);
-  };
   program::LoadCommand load{.unit = attached, .load = {}};
   CLI::App& discover = program::add_discover_command(app, attached);
   CLI::App& attach = program::add_attach_command(app, attached);
@@ -43,6 +40,8 @@ int main(int count, char** arguments) {
     return app.exit(error) == 0 ? 0 : program::kWrongUsage;
   }
   attached.session.hello = *program::hello_policy_of(hello);
+  attached.links = weft::programs::iser::iser_links(attached.session.hello);
+  load.unit.links = attached.links;
   if (discover.parsed()) {
     return program::run_discover(attached);
   }

@@ -214,15 +214,12 @@ int open_iscsi() {
   if (!options) {
     return refuse(options.error().reason);
   }
-  iscsi::MakeLink make_link = iscsi::make_tcp_link;
-  if (url->scheme == "iser") {
-    make_link = [hello = the_export.options.hello](asio::io_context& loop) {
-      return weft::programs::iser::make_iser_link(loop, hello);
-    };
-  }
+  iscsi::LinkKind links = url->scheme == "iser"
+                              ? weft::programs::iser::iser_links(the_export.options.hello)
+                              : iscsi::tcp_links();
   auto path = std::make_unique<iscsi::InitiatorPath>(
       *options, weft::scsi::Lun{url->lun},
-      [](const std::string& text) { nbdkit_debug("%s", text.c_str()); }, std::move(make_link));
+      [](const std::string& text) { nbdkit_debug("%s", text.c_str()); }, std::move(links));
   if (const auto opened = path->open(); !opened) {
     return refuse(the_export.url + ": " + opened.error().reason);
   }

@@ -203,7 +203,8 @@ Result<void> Connection::open_resources(core::Device& device) {
       RegistrationPool::create(*pd_, {.scheme = scheme,
                                       .count = 2 * options_.max_commands,
                                       .max_bytes = options_.max_transfer_bytes,
-                                      .protected_count = protects ? options_.max_commands : 0});
+                                      .protected_count = protects ? options_.max_commands : 0,
+                                      .kept_memory = options_.kept_memory});
   if (!pool) {
     return std::unexpected(pool.error());
   }

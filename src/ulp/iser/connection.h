@@ -37,7 +37,8 @@ struct ConnectionOptions {
   bool protects{};       ///< commands may have T10-PI, where the device can register it
   /// Targets of Linux and tgt know no Hello.
   iscsi::HelloPolicy hello{iscsi::HelloPolicy::Never};
-  Duration cq_lingers{};  ///< core::CqInit::lingers
+  Duration cq_lingers{};         ///< core::CqInit::lingers
+  FindKeptMemory kept_memory{};  ///< where tasks have their data; RegistrationPool::Options
 };
 
 class Connection final : public ChannelClient, public CmHandler {
@@ -155,6 +156,7 @@ class Connection final : public ChannelClient, public CmHandler {
   std::unique_ptr<CmId> cm_;
   core::Pd* pd_{};
   std::unique_ptr<HeaderMapper> mapper_;  // as long as the device
+  DescriptorPool descriptors_;
   std::unique_ptr<RegistrationPool> pool_;
   std::unique_ptr<Channel> channel_;
   iscsi::DatamoverClient* client_{};

@@ -38,8 +38,8 @@ Result<void> Connection::initialise_task_headers(TransmitDescriptor& descriptor)
 }
 
 Result<void> Connection::initialise_task(Task& task) {
-  if (task.descriptor == nullptr) {  // it was cleaned up, and is to go again
-    task.descriptor = std::make_shared<TransmitDescriptor>();
+  if (task.descriptor == nullptr) {
+    task.descriptor = descriptors_.take();
   }
   if (auto mapped = initialise_task_headers(*task.descriptor); !mapped) {
     return mapped;

@@ -138,10 +138,10 @@ bool InitiatorDatamover::agree(const iscsi::Parameters& agreed) {
 void InitiatorDatamover::send_command(iscsi::OutgoingPdu pdu, iscsi::SharedBuffer data_out,
                                       iscsi::SharedBuffer data_in) {
   auto command = std::make_unique<Command>();
-  const std::uint32_t tag = pdu.as<wire::iscsi::ScsiCommand>().initiator_task_tag;
-  const MutableByteSpan headers = command->task.allocate_pdu(wire::iscsi::Opcode::ScsiCommand);
-  std::ranges::copy(pdu.header(), headers.begin());
-  std::ranges::copy(pdu.additional_headers(), headers.subspan(wire::iscsi::kHeaderBytes).begin());
+  command->task.command = pdu.as<wire::iscsi::ScsiCommand>();
+  const ByteSpan additional = pdu.additional_headers();
+  command->task.additional_headers = {additional.begin(), additional.end()};
+  const std::uint32_t tag = command->task.command.initiator_task_tag;
   command->task.data_out = list_of(data_out);
   command->task.data_in = list_of(data_in);
   command->data_out = std::move(data_out);

@@ -125,7 +125,7 @@ RegistrationPool::~RegistrationPool() {
   if (fmrs_ != nullptr) {
     core::destroy_fmr_pool(*fmrs_);
   }
-  drop_unused();
+  drop_unused([](const Kept& /*kept*/) { return true; });
 }
 
 std::size_t RegistrationPool::free() const {
@@ -151,7 +151,12 @@ Result<std::uint64_t> RegistrationPool::check_bytes(
 
 Result<Registration> RegistrationPool::map(std::span<const core::ScatterEntry> list,
                                            bool target_writes) {
-  const std::vector<core::ScatterEntry> merged = merge(list);
+  std::vector<core::ScatterEntry> several;
+  std::span<const core::ScatterEntry> merged = list;  // as most are
+  if (list.size() != 1) {
+    several = merge(list);
+    merged = several;
+  }
   if (const auto bytes = check_bytes(merged); !bytes) {
     return std::unexpected(bytes.error());
   }
@@ -254,37 +259,54 @@ Result<Registration> RegistrationPool::map_by_fmr(std::span<const core::ScatterE
   return Registration{.rkey = (*made)->fmr().rkey, .address = list.front().address, .fmr = *made};
 }
 
-Result<Registration> RegistrationPool::map_by_verb(core::ScatterEntry range, bool target_writes) {
+RegistrationPool::Kept* RegistrationPool::find_kept(core::ScatterEntry range, bool target_writes) {
   const auto found = std::ranges::find_if(kept_, [&](const Kept& kept) {
-    return kept.address == range.address && kept.length == range.length &&
-           kept.target_writes == target_writes;
+    const std::uint64_t before = range.address - kept.memory.address;
+    return kept.target_writes == target_writes && range.address >= kept.memory.address &&
+           before <= kept.memory.length && range.length <= kept.memory.length - before;
   });
-  if (found != kept_.end()) {
-    ++found->users;
-    ++taken_;
-    return Registration{.rkey = found->mr->rkey, .address = range.address, .mr = found->mr};
-  }
-  if (kept_.size() >= options_.count) {
-    drop_unused();  // all at once, as each costs a call
-  }
-  const core::UserMemoryRange whole{
-      .start = range.address, .length = range.length, .iova = range.address};
-  const auto made = core::register_user_mr(pd_, whole, access_of(target_writes), nullptr);
+  return found != kept_.end() ? &*found : nullptr;
+}
+
+Result<RegistrationPool::Kept*> RegistrationPool::keep(KeptMemory memory, bool target_writes) {
+  const auto made = core::register_user_mr(
+      pd_, {.start = memory.address, .length = memory.length, .iova = memory.address},
+      access_of(target_writes), nullptr);
   if (!made) {
     return std::unexpected(made.error());
   }
-  kept_.push_back({.mr = *made,
-                   .address = range.address,
-                   .length = range.length,
-                   .target_writes = target_writes,
-                   .users = 1});
-  ++taken_;
-  return Registration{.rkey = (*made)->rkey, .address = range.address, .mr = *made};
+  kept_.push_back({.mr = *made, .memory = std::move(memory), .target_writes = target_writes});
+  return &kept_.back();
 }
 
-void RegistrationPool::drop_unused() {
-  std::erase_if(kept_, [](const Kept& kept) {
-    return kept.users == 0 && core::deregister_mr(*kept.mr).has_value();
+Result<Registration> RegistrationPool::map_by_verb(core::ScatterEntry range, bool target_writes) {
+  Kept* found = find_kept(range, target_writes);
+  if (found == nullptr) {
+    // What only its registration holds is not used for data any more.
+    drop_unused([](const Kept& kept) { return kept.memory.holder.use_count() == 1; });
+    if (kept_.size() >= options_.count) {
+      drop_unused([](const Kept& /*kept*/) { return true; });  // at once, as each costs a call
+    }
+    const KeptMemory own{.address = range.address, .length = range.length};
+    auto whole = options_.kept_memory ? options_.kept_memory(range.address, range.length)
+                                      : std::optional<KeptMemory>{};
+    auto made = keep(whole ? *std::move(whole) : own, target_writes);
+    if (!made && options_.kept_memory) {
+      made = keep(own, target_writes);  // a limit of memory that may be locked has room for less
+    }
+    if (!made) {
+      return std::unexpected(made.error());
+    }
+    found = *made;
+  }
+  ++found->users;
+  ++taken_;
+  return Registration{.rkey = found->mr->rkey, .address = range.address, .mr = found->mr};
+}
+
+void RegistrationPool::drop_unused(bool (*is_dropped)(const Kept& kept)) {
+  std::erase_if(kept_, [is_dropped](const Kept& kept) {
+    return kept.users == 0 && is_dropped(kept) && core::deregister_mr(*kept.mr).has_value();
   });
 }
 

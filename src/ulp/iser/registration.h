@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -32,6 +34,17 @@ enum class RegistrationScheme : std::uint8_t {
 /// one piece, and nothing has to be registered.
 [[nodiscard]] RegistrationScheme choose_scheme(const core::Device& device, bool trusts_target);
 
+/// Memory that is kept for data of tasks alone, of which theirs is a part: one registration serves
+/// all of it.
+struct KeptMemory {
+  std::uint64_t address{};
+  std::uint64_t length{};
+  std::shared_ptr<const void> holder{};  ///< it stays as long
+};
+/// What these octets are a part of, if of any.
+using FindKeptMemory =
+    std::function<std::optional<KeptMemory>(std::uint64_t address, std::uint64_t bytes)>;
+
 /// Memory that the target may reach by `rkey` from `address` on, while it is registered.
 struct Registration {
   RKey rkey{};
@@ -54,6 +67,7 @@ class RegistrationPool {
     std::uint32_t count{};            ///< registrations at a time: two a command
     std::uint32_t max_bytes{};        ///< of one
     std::uint32_t protected_count{};  ///< of Fast: those with protection information beside
+    FindKeptMemory kept_memory{};     ///< of Verb; null: there is none
   };
   static Result<std::unique_ptr<RegistrationPool>> create(core::Pd& pd, const Options& options);
   ~RegistrationPool();
@@ -85,8 +99,7 @@ class RegistrationPool {
  private:
   struct Kept {
     core::Mr* mr{};
-    std::uint64_t address{};
-    std::uint64_t length{};
+    KeptMemory memory;
     bool target_writes{};
     std::uint32_t users{};
   };
@@ -97,7 +110,9 @@ class RegistrationPool {
   Result<Registration> map_fast(std::span<const core::ScatterEntry> list);
   Result<Registration> map_by_fmr(std::span<const core::ScatterEntry> list);
   Result<Registration> map_by_verb(core::ScatterEntry range, bool target_writes);
-  void drop_unused();
+  [[nodiscard]] Kept* find_kept(core::ScatterEntry range, bool target_writes);
+  Result<Kept*> keep(KeptMemory memory, bool target_writes);
+  void drop_unused(bool (*is_dropped)(const Kept& kept));
 
   core::Pd& pd_;
   const Options options_;

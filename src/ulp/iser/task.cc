@@ -9,7 +9,10 @@
 namespace weft::iser {
 
 MutableByteSpan Task::allocate_pdu(wire::iscsi::Opcode opcode) {
-  WEFT_ASSERT(!is_sent && descriptor != nullptr, "a task has one PDU");
+  WEFT_ASSERT(!is_sent, "a task has one PDU");
+  if (descriptor == nullptr) {
+    descriptor = std::make_shared<TransmitDescriptor>();
+  }
   const MutableByteSpan place = descriptor->pdu_headers();
   std::ranges::fill(place, std::byte{});
   const auto header = wire::pack(wire::iscsi::BasicHeader{.opcode = opcode});

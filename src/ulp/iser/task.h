@@ -40,7 +40,7 @@ struct Task {
   std::optional<TaskProtection> protection;  ///< of the data; one way only
 
   // --- the connection's own
-  std::shared_ptr<TransmitDescriptor> descriptor = std::make_shared<TransmitDescriptor>();
+  std::shared_ptr<TransmitDescriptor> descriptor;            // once it is needed
   std::array<std::optional<Registration>, 2> registrations;  // out, in
   UnsolicitedPlan plan;
   std::uint32_t sent_unsolicited{};

@@ -28,6 +28,23 @@ void TransmitDescriptor::unmap() {
   }
 }
 
+std::shared_ptr<TransmitDescriptor> DescriptorPool::take() {
+  std::unique_ptr<TransmitDescriptor> taken;
+  if (spares_->empty()) {
+    taken = std::make_unique<TransmitDescriptor>();
+  } else {
+    taken = std::move(spares_->back());
+    spares_->pop_back();
+  }
+  return {taken.release(), [to = std::weak_ptr{spares_}](TransmitDescriptor* descriptor) {
+            std::unique_ptr<TransmitDescriptor> owned{descriptor};
+            owned->unmap();
+            if (const auto spares = to.lock()) {
+              spares->push_back(std::move(owned));
+            }
+          }};
+}
+
 HeaderMapper::~HeaderMapper() {
   while (!mapped_.empty()) {
     unmap(*mapped_.back());

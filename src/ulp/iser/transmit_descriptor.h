@@ -49,6 +49,18 @@ class TransmitDescriptor {
   HeaderMapper* mapper_{};
 };
 
+/// Descriptors of tasks that have ended, for those to come: each is longer than what a heap has at
+/// hand. One thread.
+class DescriptorPool {
+ public:
+  /// Goes back when its last holder lets it go; it may outlive the pool.
+  [[nodiscard]] std::shared_ptr<TransmitDescriptor> take();
+
+ private:
+  using Spares = std::vector<std::unique_ptr<TransmitDescriptor>>;
+  std::shared_ptr<Spares> spares_ = std::make_shared<Spares>();
+};
+
 /// Shows descriptors to one device. When it goes, which is before the device may, nothing is mapped
 /// any more, and descriptors that outlive it touch no device.
 class HeaderMapper {
