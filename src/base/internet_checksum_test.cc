@@ -37,7 +37,11 @@ TEST(InternetChecksum, OfAnyLengthIsTheSumOfWords) {
   for (std::byte& byte : bytes) {
     byte = static_cast<std::byte>(random.below(4) == 0 ? 0xFF : random.below(256));
   }
-  for (std::size_t length : {1U, 2U, 3U, 4U, 5U, 7U, 20U, 1500U, 2047U, 65'535U, 70'000U}) {
+  std::vector<std::size_t> lengths{1500, 2047, 65'535, 70'000};
+  for (std::size_t length = 1; length != 100; ++length) {
+    lengths.push_back(length);
+  }
+  for (const std::size_t length : lengths) {
     for (std::size_t start = 0; start != 4 && start + length <= bytes.size(); ++start) {
       const ByteSpan part = ByteSpan{bytes}.subspan(start, length);
       EXPECT_EQ(internet_sum(part), sum_by_words(part)) << length << " at " << start;
