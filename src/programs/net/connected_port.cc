@@ -374,10 +374,23 @@ void ConnectedPort::end_earlier(const ibv_gid& peer, Qpn ud_qpn) {
   }
 }
 
+bool ConnectedPort::may_post(const Connection& connection) const {
+  return connection.waiting.empty() && connection.under_way < kSendsOfConnection && has_room() &&
+         !connection.is_ending;
+}
+
+bool ConnectedPort::send_at_once(ipoib::ConnectionId id, ByteSpan header, ByteSpan packet) {
+  const auto found = own_.find(id);
+  if (found == own_.end() || !may_post(*found->second)) {
+    return false;
+  }
+  post(*found->second, header, packet);
+  return true;
+}
+
 void ConnectedPort::send(Connection& connection, ipoib::Packet packet) {
-  const bool has_turn = connection.waiting.empty() && connection.under_way < kSendsOfConnection;
-  if (has_turn && has_room() && !connection.is_ending) {
-    return post(connection, packet);
+  if (may_post(connection)) {
+    return post(connection, {}, packet);
   }
   if (connection.is_ending || connection.waiting.size() >= kWaitingOfConnection) {
     ++counters_.dropped;
@@ -389,7 +402,7 @@ void ConnectedPort::send(Connection& connection, ipoib::Packet packet) {
 
 void ConnectedPort::post_waiting(Connection& connection) {
   while (!connection.waiting.empty() && has_room() && connection.under_way < kSendsOfConnection) {
-    post(connection, connection.waiting.front());
+    post(connection, {}, connection.waiting.front());
     connection.waiting.pop_front();
   }
 }
@@ -405,15 +418,16 @@ void ConnectedPort::post_what_lacked_room() {
   lacks_room_ = !has_room();
 }
 
-void ConnectedPort::post(Connection& connection, const ipoib::Packet& packet) {
-  if (packet.size() > kSlotBytes) {
+void ConnectedPort::post(Connection& connection, ByteSpan header, ByteSpan packet) {
+  const std::size_t bytes = header.size() + packet.size();
+  if (bytes > kSlotBytes) {
     ++counters_.dropped;
     return;
   }
   const std::uint32_t slot = free_.back();
-  std::ranges::copy(packet, slot_at(slot));
+  std::ranges::copy(packet, std::ranges::copy(header, slot_at(slot)).out);
   ibv_sge piece{.addr = std::bit_cast<std::uint64_t>(slot_at(slot)),
-                .length = static_cast<std::uint32_t>(packet.size()),
+                .length = static_cast<std::uint32_t>(bytes),
                 .lkey = mr_->lkey};
   ibv_send_wr request{};
   request.wr_id = slot;

@@ -60,6 +60,8 @@ class ConnectedPort {
   [[nodiscard]] bool has_room() const { return !free_.empty(); }
   /// A Send needs room, unless its connection has many under way. The P_Key is of the path.
   void perform(ipoib::ConnectionAction action, PKey pkey);
+  /// Without a copy but the one that the adapter reads. False: not now, as another packet waits.
+  [[nodiscard]] bool send_at_once(ipoib::ConnectionId id, ByteSpan header, ByteSpan packet);
   void take_events();
   /// Some at a time. True: there may be more. `has_event`: completions_fd() was readable.
   [[nodiscard]] bool handle_completions(bool has_event);
@@ -101,7 +103,8 @@ class ConnectedPort {
   void take_request(const Event& event);
   void end_earlier(const ibv_gid& peer, Qpn ud_qpn);
   void send(Connection& connection, ipoib::Packet packet);
-  void post(Connection& connection, const ipoib::Packet& packet);
+  [[nodiscard]] bool may_post(const Connection& connection) const;
+  void post(Connection& connection, ByteSpan header, ByteSpan packet);
   void sent(const ibv_wc& completion);
   void post_waiting(Connection& connection);
   void post_what_lacked_room();

@@ -74,13 +74,18 @@ class IpoibStack {
   [[nodiscard]] Instant deadline() const;
   [[nodiscard]] std::optional<mad::MadPacket> poll_mad(Instant now);
   [[nodiscard]] std::optional<mad::Datagram> poll_datagram();
-  /// An IP packet for the host.
+  /// IP packets for the host, as they come, and those that the stack makes itself.
+  void deliver_to(ipoib::Interface::Deliver deliver) { interface_.deliver_to(std::move(deliver)); }
   [[nodiscard]] std::optional<ipoib::Packet> poll_delivery();
   /// Who find_neighbor() has found.
   [[nodiscard]] std::optional<sa::IpInterface::Found> poll_neighbor();
 
   /// What the driver of connections is to do, and what it tells.
   [[nodiscard]] ipoib::ConnectionTable& connections() { return interface_.connections(); }
+  /// Who sends over them what need not wait.
+  void send_connected_by(ipoib::Interface::SendConnected send) {
+    interface_.send_connected_by(std::move(send));
+  }
 
   /// The groups, with their MLIDs, that the UD QP has to be attached to.
   [[nodiscard]] std::map<Gid, Lid> attachments() const;

@@ -63,6 +63,9 @@ Result<void> PortStack::open_connected() {
     return std::unexpected(std::move(opened.error()));
   }
   connected_ = *std::move(opened);
+  stack_.send_connected_by([this](ipoib::ConnectionId id, ByteSpan header, ByteSpan packet) {
+    return connected_->send_at_once(id, header, packet);
+  });
   return {};
 }
 

@@ -53,6 +53,9 @@ Service::Service(ServiceOptions options, Parts parts)
       coalescer_([this](const offload::Offload& offload, ByteSpan packet) {
         tun_.write(offload, packet);
       }) {
+  for (const auto& port : ports_) {
+    port->stack().deliver_to([this, &port = *port](ByteSpan packet) { deliver(port, packet); });
+  }
   stack().set_addresses(options_.addresses, os::now());
 }
 
@@ -242,12 +245,16 @@ bool Service::send_all(Instant now) {
 
 /// What comes by a port that is not active is not for the host, which has it by the other: groups
 /// are joined on both.
+void Service::deliver(const PortStack& port, ByteSpan packet) {
+  if (is_made_ && &port == &active()) {
+    coalescer_.add(packet);
+  }
+}
+
 void Service::take_output() {
   for (const auto& port : ports_) {
     while (const auto packet = port->stack().poll_delivery()) {
-      if (is_made_ && port.get() == &active()) {
-        coalescer_.add(*packet);
-      }
+      deliver(*port, *packet);
     }
     while (const auto found = port->stack().poll_neighbor()) {
       if (kernel_) {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/ip_address.h"
 #include "base/keys.h"
 #include "base/result.h"
@@ -69,6 +70,7 @@ class Service {
   [[nodiscard]] bool take_packets(Instant now);
   void run_stacks(Instant now);
   [[nodiscard]] bool send_all(Instant now);
+  void deliver(const PortStack& port, ByteSpan packet);
   void take_output();
   [[nodiscard]] Result<void> follow_link();
   void follow_ports(Instant now);

@@ -75,6 +75,17 @@ ConnectionTable::Outcome ConnectionTable::send(const wire::IpoibHardwareAddress&
   return Outcome::Datagram;
 }
 
+std::optional<ConnectionId> ConnectionTable::send_at_once(
+    const wire::IpoibHardwareAddress& neighbor, std::size_t bytes, Instant now) {
+  const auto found = outbound_.find({neighbor.gid, neighbor.qpn});
+  if (!actions_.empty() || found == outbound_.end() ||
+      found->second.state != ConnectionState::Connected || bytes > found->second.peer_mtu) {
+    return std::nullopt;
+  }
+  found->second.due = now + limits_.idle;
+  return found->second.id;
+}
+
 void ConnectionTable::queue(Connection& connection, Packet packet) {
   actions_.push_back(
       {.kind = ConnectionAction::Kind::Send, .id = connection.id, .packet = std::move(packet)});

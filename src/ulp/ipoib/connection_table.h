@@ -125,6 +125,10 @@ class ConnectionTable {
   /// A packet with its encapsulation header.
   [[nodiscard]] Outcome send(const wire::IpoibHardwareAddress& neighbor, Packet packet,
                              Instant now);
+  /// The connection to there, if so many octets, with the encapsulation header, may go over it at
+  /// once, since no action waits before them: as good as sent.
+  [[nodiscard]] std::optional<ConnectionId> send_at_once(const wire::IpoibHardwareAddress& neighbor,
+                                                         std::size_t bytes, Instant now);
   /// The longest IP packet that a connection to there takes; none without one.
   [[nodiscard]] std::optional<std::uint32_t> mtu_to(
       const wire::IpoibHardwareAddress& neighbor) const;

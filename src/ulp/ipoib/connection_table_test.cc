@@ -114,6 +114,23 @@ TEST(IpoibConnections, TakeNoMoreThanThePeerReceives) {  // R-IPOIB-16
   EXPECT_EQ(table.send(neighbor_of(1), Packet(4097), {}), Outcome::TooBig);
 }
 
+TEST(IpoibConnections, TakeAtOnceWhatNothingWaitsBefore) {
+  ConnectionTable table{ConnectedMode::Reliable, Qpn{1}};
+  EXPECT_FALSE(table.send_at_once(neighbor_of(1), 10, {})) << "nobody has asked for it";
+  EXPECT_EQ(table.send(neighbor_of(1), Packet(10), {}), Outcome::Taken);
+  const auto connect = table.poll_action();
+  EXPECT_FALSE(table.send_at_once(neighbor_of(1), 10, {})) << "it is being made";
+  table.established(connect->id, data_of(4096), {});
+  EXPECT_FALSE(table.send_at_once(neighbor_of(1), 10, {})) << "a packet waits";
+  EXPECT_TRUE(table.poll_action());
+  EXPECT_EQ(table.send_at_once(neighbor_of(1), 4096, at(250)), connect->id);
+  EXPECT_FALSE(table.send_at_once(neighbor_of(1), 4097, at(250)));
+  table.handle_timeout(at(549));
+  EXPECT_FALSE(table.poll_action()) << "it was in use at 250 s";
+  table.handle_timeout(at(551));
+  EXPECT_EQ(table.poll_action()->kind, Kind::Disconnect);
+}
+
 TEST(IpoibConnections, OfTwoEndsAtTheSameTimeAreTwo) {  // R-IPOIB-17
   ConnectionTable a{ConnectedMode::Reliable, Qpn{1}};
   ConnectionTable b{ConnectedMode::Reliable, Qpn{2}};

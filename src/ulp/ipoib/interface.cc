@@ -18,11 +18,17 @@ namespace {
 /// RFC 4391 §7: what IPv6 needs; a link with less does not come up.
 constexpr std::uint32_t kLeastMtu = 1280;
 
-Packet encapsulate(ByteSpan packet) {
+auto encapsulation_of(ByteSpan packet) {
   const bool is_v6 = (packet[0] & std::byte{0xF0}) == std::byte{0x60};
-  const auto header = wire::pack(
+  return wire::pack(
       wire::IpoibEncapsulation{.type = is_v6 ? wire::kEtherTypeIpv6 : wire::kEtherTypeIpv4});
-  Packet payload{header.begin(), header.end()};
+}
+
+Packet encapsulate(ByteSpan packet) {
+  const auto header = encapsulation_of(packet);
+  Packet payload;
+  payload.reserve(header.size() + packet.size());
+  payload.assign(header.begin(), header.end());
   payload.insert(payload.end(), packet.begin(), packet.end());
   return payload;
 }
@@ -98,7 +104,7 @@ void Interface::transmit_to_neighbor(const IpAddress& neighbor, ByteSpan packet,
 void Interface::send_to(const wire::IpoibHardwareAddress& hardware, ByteSpan packet, Instant now) {
   using Outcome = ConnectionTable::Outcome;
   const auto send = [&](ByteSpan fragment) { send_to(hardware, fragment, now); };
-  const Outcome outcome = connections_.send(hardware, encapsulate(packet), now);
+  const Outcome outcome = send_connected(hardware, packet, now);
   if (outcome == Outcome::TooBig) {
     return send_cut(packet, *connections_.mtu_to(hardware), send);
   }
@@ -109,6 +115,22 @@ void Interface::send_to(const wire::IpoibHardwareAddress& hardware, ByteSpan pac
     paths_.send(hardware, encapsulate(packet), now);
   }
   count_sent(packet, false);
+}
+
+ConnectionTable::Outcome Interface::send_connected(const wire::IpoibHardwareAddress& hardware,
+                                                   ByteSpan packet, Instant now) {
+  using Outcome = ConnectionTable::Outcome;
+  if (options_.mode == ConnectedMode::None) {
+    return Outcome::Datagram;
+  }
+  if (send_connected_) {
+    const auto header = encapsulation_of(packet);
+    const auto ready = connections_.send_at_once(hardware, header.size() + packet.size(), now);
+    if (ready && send_connected_(*ready, header, packet)) {
+      return Outcome::Taken;
+    }
+  }
+  return connections_.send(hardware, encapsulate(packet), now);
 }
 
 template <class Send>
@@ -201,7 +223,11 @@ void Interface::deliver(ByteSpan payload, bool is_multicast) {
   ++counters_.rx_packets;
   counters_.rx_bytes += packet.size();
   counters_.rx_multicast += is_multicast ? 1U : 0U;
-  deliveries_.emplace_back(packet.begin(), packet.end());
+  if (deliver_) {
+    deliver_(packet);
+  } else {
+    deliveries_.emplace_back(packet.begin(), packet.end());
+  }
 }
 
 void Interface::count_sent(ByteSpan packet, bool is_multicast) {

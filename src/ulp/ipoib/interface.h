@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -106,7 +108,15 @@ class Interface {
   void handle_timeout(Instant now);
   [[nodiscard]] Instant deadline() const;
 
-  /// A packet for the TUN.
+  /// Sends a packet over a connection, whose octets need not be kept then. False: it has no room,
+  /// and the packet becomes an action of connections().
+  using SendConnected = std::function<bool(ConnectionId, ByteSpan encapsulation, ByteSpan packet)>;
+  void send_connected_by(SendConnected send) { send_connected_ = std::move(send); }
+  /// Takes packets for the TUN as they come, which are valid during the call; without it they wait
+  /// for poll_delivery().
+  using Deliver = std::function<void(ByteSpan packet)>;
+  void deliver_to(Deliver deliver) { deliver_ = std::move(deliver); }
+  /// A packet for the TUN; those that the interface makes itself come so alone.
   [[nodiscard]] std::optional<Packet> poll_delivery();
   /// What they want of SA, and of the QPs.
   [[nodiscard]] GroupTable& groups() { return groups_; }
@@ -127,6 +137,8 @@ class Interface {
   void transmit_to_group(const IpAddress& group, ByteSpan packet, Instant now);
   void transmit_to_neighbor(const IpAddress& neighbor, ByteSpan packet, Instant now);
   void send_to(const wire::IpoibHardwareAddress& hardware, ByteSpan packet, Instant now);
+  [[nodiscard]] ConnectionTable::Outcome send_connected(const wire::IpoibHardwareAddress& hardware,
+                                                        ByteSpan packet, Instant now);
   /// In fragments of at most that, by `send`; or the host is told that it may not be.
   template <class Send>
   void send_cut(ByteSpan packet, std::uint32_t limit, Send send);
@@ -143,6 +155,8 @@ class Interface {
   PathTable paths_;
   ConnectionTable connections_;
   std::map<IpAddress, Waiting> waiting_;
+  SendConnected send_connected_;
+  Deliver deliver_;
   std::deque<Packet> deliveries_;
   bool is_up_{};
   Counters counters_;

@@ -192,6 +192,52 @@ TEST(IpoibInterfaceData, FragmentsForAnEndThatReceivesLess) {  // R-IPOIB-25, R-
   EXPECT_EQ(sent, 2U);
 }
 
+TEST(IpoibInterfaceData, SendsAtOnceWhereAConnectionHasRoom) {
+  End end{{.mode = ConnectedMode::Reliable}};
+  end.link.neighbors[ip("10.0.0.3")] = hardware(3, wire::IpoibFlag::ReliableConnected);
+  std::vector<Packet> sent;
+  bool has_room = true;
+  end.interface.send_connected_by([&](ConnectionId, ByteSpan header, ByteSpan packet) {
+    if (has_room) {
+      sent.emplace_back(header.begin(), header.end());
+      sent.back().insert(sent.back().end(), packet.begin(), packet.end());
+    }
+    return has_room;
+  });
+  const auto packet = make_packet(ip("10.0.0.1"), ip("10.0.0.3"), 1, 5000, false);
+  end.interface.transmit(packet, {});
+  const auto connect = end.interface.connections().poll_action();
+  ASSERT_TRUE(connect);
+  const auto data = wire::pack(ConnectionData{.qpn = Qpn{3}, .receive_mtu = 65'524});
+  end.interface.connections().established(connect->id, data, {});
+  end.interface.transmit(packet, {});
+  EXPECT_TRUE(sent.empty()) << "the first waits, and is sent first";
+  const auto first = end.interface.connections().poll_action();
+  const auto second = end.interface.connections().poll_action();
+  ASSERT_TRUE(first && second);
+  end.interface.transmit(packet, {});
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent.front(), second->packet);
+  EXPECT_FALSE(end.interface.connections().poll_action());
+  has_room = false;
+  end.interface.transmit(packet, {});
+  EXPECT_EQ(end.interface.connections().poll_action()->packet, second->packet);
+  EXPECT_EQ(end.interface.counters().tx_packets, 4U);
+}
+
+TEST(IpoibInterfaceData, DeliversAsItComesToWhoTakesIt) {
+  End end{{.mode = ConnectedMode::Reliable}};
+  const auto packet = make_packet(ip("10.0.0.3"), ip("10.0.0.1"), 1, 100, false);
+  Packet payload{std::byte{0x08}, std::byte{0}, std::byte{0}, std::byte{0}};
+  payload.insert(payload.end(), packet.begin(), packet.end());
+  Packet delivered;
+  end.interface.deliver_to([&](ByteSpan one) { delivered.assign(one.begin(), one.end()); });
+  end.interface.handle_connected(payload);
+  EXPECT_EQ(delivered, packet);
+  EXPECT_FALSE(end.interface.poll_delivery());
+  EXPECT_EQ(end.interface.counters().rx_packets, 1U);
+}
+
 TEST(IpoibInterfaceData, FragmentsWhatIsForGroups) {  // R-IPOIB-25
   End end{{.mode = ConnectedMode::Reliable}};
   end.interface.transmit(make_packet(ip("10.0.0.1"), ip("10.0.0.255"), 1, 5000, false), {});

@@ -79,7 +79,9 @@ void Coalescer::add(ByteSpan packet, std::size_t network_at) {
     return;
   }
   Held* const held = find(packet, *at);
-  if (!is_plain(packet, *at)) {
+  // A long one has hardly room for another: neither its checksum nor a copy would be of use.
+  const bool is_long = data_of(packet, *at).size() > kMostBytes / 2;
+  if (is_long || !is_plain(packet, *at)) {
     if (held != nullptr) {
       release(*held);
     }

@@ -185,6 +185,17 @@ TEST_P(CoalescerOf, KeepsEachConnectionInOrder) {
   EXPECT_EQ(got, sent);
 }
 
+TEST_P(CoalescerOf, HandsOverAtOnceWhatHasHardlyRoomForAnother) {
+  const Bytes first = packet(0, 1'000);
+  const Bytes second = packet(1'000, 40'000);
+  coalescer.add(first);
+  EXPECT_TRUE(given.empty());
+  coalescer.add(second);
+  ASSERT_EQ(given.size(), 2U) << "in their order";
+  EXPECT_EQ(given[0].bytes, first);
+  EXPECT_EQ(given[1].bytes, second);
+}
+
 TEST_P(CoalescerOf, HandsOverNoMoreThanAnIpPacketHolds) {
   for (std::uint32_t i = 0; i < 100; ++i) {
     coalescer.add(packet(i * 2000, 2000));
