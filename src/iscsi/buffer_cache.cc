@@ -1,5 +1,6 @@
 #include "iscsi/buffer_cache.h"
 
+#include <bit>
 #include <map>
 #include <utility>
 #include <vector>
@@ -33,14 +34,15 @@ SharedBuffer BufferCache::take(std::size_t bytes) {
   if (bytes < kShortest || bytes > kLongest) {
     return SharedBuffer{bytes};
   }
-  Spares::Buffer buffer = spares_->take(bytes);
+  const std::size_t length = std::bit_ceil(bytes);  // few lengths: what is kept is bounded
+  Spares::Buffer buffer = spares_->take(length);
   if (buffer == nullptr) {
-    buffer = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    buffer = std::make_unique_for_overwrite<std::byte[]>(length);
   }
-  const auto give_back = [spares = std::weak_ptr{spares_}, bytes](std::byte* octets) {
+  const auto give_back = [spares = std::weak_ptr{spares_}, length](std::byte* octets) {
     Spares::Buffer owned{octets};
     if (const auto to = spares.lock()) {
-      to->give_back(bytes, std::move(owned));
+      to->give_back(length, std::move(owned));
     }
   };
   return {

@@ -20,7 +20,7 @@ class BufferCache {
   // Policy.
   static constexpr std::size_t kShortest = 1'024;      ///< shorter ones are the heap's
   static constexpr std::size_t kLongest = 64 * 1'024;  ///< and so are longer ones
-  static constexpr std::size_t kKept = 64;             ///< of a length
+  static constexpr std::size_t kKept = 64;             ///< of each power of two
 
  private:
   struct Spares;

@@ -26,6 +26,18 @@ TEST(BufferCache, GivesABufferThatIsUsedNoMore) {
   again.octets().back() = std::byte{1};  // it outlives its cache
 }
 
+/// So that an initiator that reads every length in turn makes it keep no buffer for each.
+TEST(BufferCache, GivesTheSameBufferForLengthsThatDifferLittle) {
+  BufferCache cache;
+  SharedBuffer one = cache.take(5'000);
+  const std::byte* const place = one.octets().data();
+  EXPECT_EQ(one.size(), 5'000U);
+  one = {};
+  const SharedBuffer next = cache.take(8'192);
+  EXPECT_EQ(next.octets().data(), place);
+  EXPECT_EQ(next.size(), 8'192U);
+}
+
 TEST(BufferCache, LeavesShortAndLongOnesToTheHeap) {
   BufferCache cache;
   EXPECT_EQ(cache.take(0).size(), 0U);
