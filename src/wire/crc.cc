@@ -2,6 +2,8 @@
 
 #include <isa-l/crc.h>
 
+#include "base/wide_registers.h"
+
 namespace weft::wire {
 namespace {
 
@@ -27,6 +29,7 @@ void Icrc::add(std::span<const std::byte> piece) {
   if (!piece.empty()) {
     const void* const data = piece.data();
     state_ = crc32_gzip_refl(state_, static_cast<const unsigned char*>(data), piece.size());
+    leave_wide_registers();
   }
 }
 

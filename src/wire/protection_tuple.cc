@@ -2,6 +2,8 @@
 
 #include <isa-l/crc.h>
 
+#include "base/wide_registers.h"
+
 namespace weft::wire {
 
 std::uint16_t crc_t10_dif(ByteSpan data, std::uint16_t seed) {
@@ -9,7 +11,10 @@ std::uint16_t crc_t10_dif(ByteSpan data, std::uint16_t seed) {
     return seed;
   }
   const void* const octets = data.data();
-  return crc16_t10dif(seed, static_cast<const unsigned char*>(octets), data.size());
+  const std::uint16_t made =
+      crc16_t10dif(seed, static_cast<const unsigned char*>(octets), data.size());
+  leave_wide_registers();
+  return made;
 }
 
 std::uint16_t ip_checksum(ByteSpan data, std::uint16_t seed) {

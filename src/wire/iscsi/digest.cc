@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <climits>
 
+#include "base/wide_registers.h"
+
 namespace weft::wire::iscsi {
 
 void Digest::add(ByteSpan piece) {
@@ -14,6 +16,7 @@ void Digest::add(ByteSpan piece) {
     const void* const data = part.data();
     state_ = crc32_iscsi(const_cast<unsigned char*>(static_cast<const unsigned char*>(data)),
                          static_cast<int>(part.size()), state_);
+    leave_wide_registers();
     piece = piece.subspan(part.size());
   }
 }
