@@ -1,9 +1,16 @@
 #include "os/shared_backing.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <bit>
 #include <cstdio>
 #include <fstream>
 #include <string>
+
+#include "os/process_pages.h"
+#include "os/unique_fd.h"
 
 namespace weft::os {
 namespace {
@@ -119,6 +126,18 @@ std::uint64_t find_mapping_in(std::istream& maps, const SharedBacking& backing,
 std::optional<SharedBacking> shared_backing_of(std::span<const std::byte> range) {
   std::ifstream maps{"/proc/self/maps"};
   return shared_backing_in(maps, std::bit_cast<std::uint64_t>(range.data()), range.size());
+}
+
+bool may_be_shared(std::span<const std::byte> range) {
+  const auto page = std::bit_cast<std::uintptr_t>(range.data()) / page_size();
+  madvise(std::bit_cast<void*>(page * page_size()), page_size(), MADV_POPULATE_READ);
+  const UniqueFd pagemap{open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)};
+  std::uint64_t entry = 0;
+  constexpr std::uint64_t kFilePage = std::uint64_t{1} << 61;  // pagemap.rst: or shared, anonymous
+  return !pagemap ||
+         pread(pagemap.get(), &entry, sizeof entry, static_cast<off_t>(page * sizeof entry)) !=
+             static_cast<ssize_t>(sizeof entry) ||
+         (entry & kFilePage) != 0;
 }
 
 bool is_file_mapping(std::span<const std::byte> range) {

@@ -23,6 +23,9 @@ struct SharedBacking {
 /// Nothing: part of the range is private, or nowhere.
 [[nodiscard]] std::optional<SharedBacking> shared_backing_of(std::span<const std::byte> range);
 
+/// Whether that is worth asking, by a quicker look at the first page, which becomes present.
+[[nodiscard]] bool may_be_shared(std::span<const std::byte> range);
+
 /// Where `length` bytes of it are mapped here; null: nowhere, or only to be read.
 [[nodiscard]] std::byte* find_mapping(const SharedBacking& backing, std::uint64_t length,
                                       bool for_writing);

@@ -81,5 +81,23 @@ TEST(SharedBacking, LeadsFromOneMappingOfAFileToAnother) {
   close(file);
 }
 
+TEST(SharedBacking, IsWorthAskingForWhereThePageIsAFiles) {
+  const int file = memfd_create("backing", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(file, 4'096), 0);
+  for (const int flags : {MAP_SHARED, MAP_SHARED | MAP_ANONYMOUS}) {
+    void* const at = mmap(nullptr, 4'096, PROT_READ | PROT_WRITE, flags,
+                          (flags & MAP_ANONYMOUS) != 0 ? -1 : file, 0);
+    EXPECT_TRUE(may_be_shared({static_cast<const std::byte*>(at), 1})) << "not touched yet";
+    munmap(at, 4'096);
+  }
+  void* const own =
+      mmap(nullptr, 4'096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT_FALSE(may_be_shared({static_cast<const std::byte*>(own), 1}));
+  *static_cast<char*>(own) = 1;
+  EXPECT_FALSE(may_be_shared({static_cast<const std::byte*>(own), 1}));
+  munmap(own, 4'096);
+  close(file);
+}
+
 }  // namespace
 }  // namespace weft::os
