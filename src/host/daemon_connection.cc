@@ -126,6 +126,20 @@ void DaemonConnection::start_daemon_events() {
   }
 }
 
+bool DaemonConnection::has_thread() {
+  const std::lock_guard guard{thread_lock_};
+  return thread_.joinable();
+}
+
+bool DaemonConnection::request_hold() {
+  if (!has_thread()) {
+    return false;
+  }
+  hold_point_.request();
+  wake();
+  return true;
+}
+
 void DaemonConnection::stop() {
   stopping_.store(true);
   wake();
@@ -137,6 +151,7 @@ void DaemonConnection::stop() {
 
 void DaemonConnection::run() {
   while (!stopping_.load()) {
+    hold_point_.pass();
     const Instant due = handler_.report_due();
     const bool has_more = send_queued();
     works_.store(true);

@@ -11,6 +11,7 @@
 #include "host/control_socket.h"
 #include "host/foreign/daemon_channel.h"
 #include "host/process.h"
+#include "os/hold_point.h"
 #include "os/unique_fd.h"
 #include "uabi/messages.h"
 
@@ -94,6 +95,14 @@ class DaemonConnection final : public DaemonChannel {
   /// Reports the end of the daemon to the program, unless it was reported before.
   void tell_if_gone();
 
+  /// There is a control thread.
+  [[nodiscard]] bool has_thread();
+  /// Asks it to stay, after what it does now, where it writes no memory but its stack, until
+  /// release_hold(). False: there is none.
+  [[nodiscard]] bool request_hold();
+  [[nodiscard]] bool is_held() const { return hold_point_.is_held(); }
+  void release_hold() { hold_point_.release(); }
+
   /// Ends the control thread and waits for it.
   void stop();
 
@@ -125,6 +134,7 @@ class DaemonConnection final : public DaemonChannel {
   std::mutex gone_lock_;
   bool gone_is_told_{};
   std::string dismissal_;  // guarded by gone_lock_: the daemon's reason for dismissing this program
+  os::HoldPoint hold_point_;
   std::mutex thread_lock_;
   std::thread thread_;
 };

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -99,6 +100,22 @@ TEST_F(ConnectionToTheDaemon, HearsTheInitialStateToItsEnd) {
   connection_.hear_pending();
   EXPECT_EQ(handler_.groups, 2);
   EXPECT_FALSE(connection_.has_record());
+}
+
+TEST_F(ConnectionToTheDaemon, HoldsItsThreadAtTheTopOfItsLoop) {
+  EXPECT_FALSE(connection_.request_hold());  // there is none
+  attach_and_hear();
+  ASSERT_TRUE(connection_.request_hold());
+  const Instant deadline = os::now() + Duration::seconds(10);
+  while (!connection_.is_held() && os::now() < deadline) {
+    std::this_thread::yield();
+  }
+  ASSERT_TRUE(connection_.is_held());
+  EXPECT_TRUE(daemon_.send(uabi::GroupMembers{}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(handler_.groups, 0);
+  connection_.release_hold();
+  wait_for(handler_.groups, 1);
 }
 
 TEST_F(ConnectionToTheDaemon, TellsEachMessageToItsHandler) {

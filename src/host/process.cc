@@ -21,23 +21,27 @@ namespace {
   return "h1";
 }
 
-[[nodiscard]] hca::PlacementPolicy placement_of_environment() {
-  const char* const chosen = std::getenv("WEFT_PLACEMENT");
-  const std::string_view name = chosen != nullptr ? chosen : "auto";
-  return name == "auto"     ? hca::PlacementPolicy::WhereQuicker
-         : name == "direct" ? hca::PlacementPolicy::Always
-                            : hca::PlacementPolicy::Never;
+/// Cross memory attach, as MPI libraries call process_vm_writev(2).
+constexpr std::string_view kCalls = "cma";
+
+[[nodiscard]] hca::PlacementPolicy placement_by(std::string_view name) {
+  return name == "auto"                       ? hca::PlacementPolicy::WhereQuicker
+         : name == "direct" || name == kCalls ? hca::PlacementPolicy::Always
+                                              : hca::PlacementPolicy::Never;
 }
 
 }  // namespace
 
 ProcessOptions options_of_environment() {
   const char* const host = std::getenv("WEFT_HOST");
+  const char* const chosen = std::getenv("WEFT_PLACEMENT");
+  const std::string_view placement = chosen != nullptr ? chosen : "auto";
   return {.run = os::run_directory_path(),
           .fabric = os::fabric_of_environment(),
           .host = host != nullptr && *host != '\0' ? std::string{host} : host_of_rank(),
           .limits = {},
-          .placement = placement_of_environment()};
+          .placement = placement_by(placement),
+          .shares_pages = placement != kCalls};
 }
 
 Process::Process(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -45,6 +49,7 @@ Process::Process(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 /// The child of a fork() has neither thread, and the parent's are not its own to stop.
 Process::~Process() {
   if (!os::is_child_of_fork()) {
+    impl_->page_sharing.end();
     impl_->delivery.finish();
     impl_->thread.request_stop();
     impl_->daemon.stop();
@@ -68,6 +73,21 @@ Result<std::unique_ptr<Process>> Process::open(const ProcessOptions& options,
 
 uabi::ProcessAddress Process::address() const { return impl_->daemon.self(); }
 std::span<const HostHca> Process::hcas() const { return impl_->hcas.descriptions(); }
+
+void Process::note_region(const hca::MemoryRegion& region) {
+  const bool is_remote = region.access.has(hca::Access::RemoteWrite) ||
+                         region.access.has(hca::Access::RemoteRead) ||
+                         region.access.has(hca::Access::RemoteAtomic);
+  if (is_remote && region.memory != nullptr && !region.access.has(hca::Access::OnDemand)) {
+    impl_->page_sharing.share(&region, {region.memory, region.length});
+    impl_->placements.hold_file(&region, {region.memory, region.length});
+  }
+}
+
+void Process::forget_region(const void* region) {
+  impl_->placements.forget(region);
+  impl_->page_sharing.forget(region);
+}
 
 void Process::start_daemon_events() { impl_->daemon.start_daemon_events(); }
 

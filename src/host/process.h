@@ -59,11 +59,13 @@ struct ProcessOptions {
   /// Whether peers place into this process's memory by themselves, and it into theirs, where the
   /// fabric allows it (docs/ARCHITECTURE.md, decision 18).
   hca::PlacementPolicy placement{hca::PlacementPolicy::Always};
+  /// What is placed may go without a system call, through pages that both processes map.
+  bool shares_pages{true};
 };
 
 /// The options from WEFT_RUN, WEFT_FABRIC, WEFT_HOST and WEFT_PLACEMENT (`auto`, as without
-/// it, `direct`, or all are packets). Without WEFT_HOST, the host is that of the rank under MPI or
-/// Slurm, else h1.
+/// it, `direct`, `cma`, which is that by system calls alone, or all are packets). Without
+/// WEFT_HOST, the host is that of the rank under MPI or Slurm, else h1.
 [[nodiscard]] ProcessOptions options_of_environment();
 
 /// An HCA of this process's host, as in the topology.
@@ -105,6 +107,11 @@ class Process {
   [[nodiscard]] Result<ManagedPort> managed_port(std::uint32_t hca, PortNumber port) const;
   /// The record of the port in the tables.
   [[nodiscard]] fabric::PortRecord port_record(std::uint32_t hca, PortNumber port) const;
+
+  /// `region` has been registered on this thread: peers may come to map its memory. Then
+  /// forget_region(), once it is deregistered. With no locks held.
+  void note_region(const hca::MemoryRegion& region);
+  void forget_region(const void* region);
 
   // --- CQs and QPs: made and changed through the driver, which carries their packets
 

@@ -72,6 +72,10 @@ Result<void> Process::Impl::attach(const ProcessOptions& with) {
     return std::unexpected(own_memory.error());
   }
   placements.turn_on(options.placement != hca::PlacementPolicy::Never);
+  placements.share_pages(options.shares_pages);
+  if (placements.shares_pages()) {
+    page_sharing.turn_on();
+  }
   placements.on_mapped([this] { daemon.wake(); });
   lanes.open(welcome.self, std::move(*own_memory));
   return daemon.hear_initial_state();

@@ -30,6 +30,7 @@
 #include "host/packet_receiver.h"
 #include "host/packet_sender.h"
 #include "host/path_counters.h"
+#include "host/placement/page_sharing.h"
 #include "host/placement/placements.h"
 #include "host/port_events.h"
 #include "host/process.h"
@@ -183,6 +184,9 @@ struct Process::Impl {
        .timers = timers,
        .progress = progress,
        .clock = clock}
+  };
+  PageSharing page_sharing{
+      {.daemon = daemon, .thread = thread, .placements = placements}
   };
 };
 

@@ -54,6 +54,20 @@ void ProgressThread::stop() {
   }
 }
 
+bool ProgressThread::has_thread() {
+  const std::lock_guard guard{lock_};
+  return thread_.joinable();
+}
+
+bool ProgressThread::request_hold() {
+  if (!has_thread()) {
+    return false;
+  }
+  hold_point_.request();
+  parts_.progress.sleeper.wake_now();
+  return true;
+}
+
 /// Takes what the application leaves to the thread.
 std::size_t ProgressThread::poll_lane(Lane& lane, bool spins) {
   station::PollingTurns& turns = lane.turns;
@@ -89,6 +103,7 @@ void ProgressThread::run() {
   progress.shares_cpus.store(!has_cpus, std::memory_order_relaxed);
   Instant polled_at{};  // when a new poll of the application was last seen
   for (unsigned round = 0; !stopping_.load(std::memory_order_relaxed); ++round) {
+    hold_point_.pass();
     const Instant at = parts_.clock.read();
     progress.sleeper.consume_doorbells(
         [this](std::uint32_t number) { return number < parts_.lanes.count(); });

@@ -15,6 +15,7 @@
 #include "host/progress_state.h"
 #include "host/qp_timers.h"
 #include "os/clock.h"
+#include "os/hold_point.h"
 #include "station/spin_budget.h"
 
 namespace weft::host {
@@ -47,6 +48,14 @@ class ProgressThread {
   void request_stop() { stopping_.store(true); }
   void stop();
 
+  /// It was started, and not stopped.
+  [[nodiscard]] bool has_thread();
+  /// Asks it to stay, from its next round on, where it writes no memory but its stack, until
+  /// release_hold(). False: there is no thread.
+  [[nodiscard]] bool request_hold();
+  [[nodiscard]] bool is_held() const { return hold_point_.is_held(); }
+  void release_hold() { hold_point_.release(); }
+
  private:
   class Rest;
 
@@ -67,6 +76,7 @@ class ProgressThread {
 
   const Parts parts_;
   std::atomic<bool> stopping_{false};
+  os::HoldPoint hold_point_;
   std::mutex lock_;
   std::thread thread_;
 };

@@ -114,6 +114,7 @@ ibv_mr* make_region(ibv_pd* pd, void* address, std::size_t length, std::uint64_t
   object->access = access;
   object->mr.addr = address;
   object->mr.length = length;
+  context_of(pd->context).process->note_region(**region);
   return &object->mr;
 }
 
@@ -233,6 +234,7 @@ WEFT_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
       context.handles->regions.set(mr->handle, *region);
       return refuse(gone.error());
     }
+    context.process->forget_region(region->engine);
   }
   if (region->device_memory) {
     --region->device_memory->regions;
@@ -294,6 +296,8 @@ WEFT_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, s
     refuse(region.error());
     return IBV_REREG_MR_ERR_CMD;
   }
+  context.process->note_region(**region);  // first, since both may have pages in common
+  context.process->forget_region(handle->engine);
   hold(new_pd);
   release_hold(mr->pd);
   handle->engine = *region;

@@ -203,8 +203,8 @@ PlacementWay PeerPlacement::find(const hca::PlacementTarget& target, std::uint64
     return PlacementWay::NotGranted;
   }
   found = *grant;
-  return grant->has_file() && os::has_live_copy() ? PlacementWay::SharedPages
-                                                  : way_of_calls(target);
+  return maps_pages_ && grant->has_file() && os::has_live_copy() ? PlacementWay::SharedPages
+                                                                 : way_of_calls(target);
 }
 
 PlacementWay PeerPlacement::find(const hca::PlacementTarget& target, std::uint64_t tables) {

@@ -42,9 +42,9 @@ inline constexpr PlacementWay kLastPlacementWay = PlacementWay::NotInPages;
 /// each grants the other, and the copies of this process. Any thread, unless noted.
 class PeerPlacement {
  public:
-  /// `notify_mapped` is called when memory of the peer was mapped.
-  explicit PeerPlacement(std::function<void()> notify_mapped = {})
-      : notify_mapped_(std::move(notify_mapped)) {}
+  /// `notify_mapped` is called when memory of the peer was mapped, which `maps_pages` allows.
+  explicit PeerPlacement(std::function<void()> notify_mapped = {}, bool maps_pages = true)
+      : notify_mapped_(std::move(notify_mapped)), maps_pages_(maps_pages) {}
 
   /// The two are joined: `memory` is PlacementMemory of side 0 and of side 1, and stays mapped.
   /// `peer` is its process, 0 if the fabric allows no placement. On the control thread.
@@ -94,6 +94,7 @@ class PeerPlacement {
                                       std::optional<std::size_t>& claim);
 
   const std::function<void()> notify_mapped_;
+  const bool maps_pages_;
   // Set once and kept: of the memory that stays mapped.
   std::atomic<PlacementMemory*> own_{};
   std::atomic<PlacementMemory*> peers_{};

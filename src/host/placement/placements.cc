@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <bit>
 
+#include "os/shared_backing.h"
+
 namespace weft::host {
 
 PeerPlacement& Placements::add_peer() {
   const std::lock_guard guard{lock_};
-  return *peers_.emplace_back(std::make_unique<PeerPlacement>([this] { note_mapped(); }));
+  return *peers_.emplace_back(
+      std::make_unique<PeerPlacement>([this] { note_mapped(); }, shares_pages_));
 }
 
 void Placements::note_mapped() {
@@ -38,7 +41,7 @@ void Placements::grant(PeerPlacement& peer, std::uint64_t epoch, std::uint64_t t
               .length = memory.length,
               .memory = std::bit_cast<std::uint64_t>(memory.memory),
               .guard = address,
-              .file = files_.find(memory),
+              .file = shares_pages_ ? files_.find(memory) : os::FileRange{},
               .rights = memory.rights});
 }
 
@@ -49,10 +52,29 @@ void Placements::withdraw() {
   if (!may_have_granted_) {
     return;
   }
+  end_epoch();
+}
+
+void Placements::end_epoch() {
   may_have_granted_ = false;
   std::ranges::for_each(peers_, [](const auto& peer) { peer->end_epoch(); });
   guard_.close();
   std::ranges::for_each(peers_, [](const auto& peer) { peer->wait_for_copies(); });
+}
+
+void Placements::unshare(std::span<const void* const> regions,
+                         const std::function<void()>& make_private) {
+  const std::lock_guard guard{lock_};
+  std::ranges::for_each(regions, [this](const void* region) { files_.give_up(region); });
+  end_epoch();
+  make_private();
+}
+
+void Placements::hold_file(const void* region, std::span<const std::byte> memory) {
+  if (shares_pages() && os::may_be_shared(memory)) {
+    const std::lock_guard guard{lock_};
+    files_.hold(region, memory);
+  }
 }
 
 void Placements::forget(const void* region) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,9 @@ class Placements {
   /// Before the first peer. False: nothing is granted, and nothing placed.
   void turn_on(bool is_on) { is_on_ = is_on; }
   [[nodiscard]] bool is_on() const { return is_on_; }
+  /// Before the first peer. False: no pages are shared, whatever memory is registered.
+  void share_pages(bool is_on) { shares_pages_ = is_on; }
+  [[nodiscard]] bool shares_pages() const { return is_on_ && shares_pages_; }
   /// Before the first peer: called when memory of a peer was mapped, so that somebody calls
   /// release_mapped() from time to time.
   void on_mapped(std::function<void()> notify) { notify_mapped_ = std::move(notify); }
@@ -38,8 +42,14 @@ class Placements {
              const hca::PlaceableMemory& memory);
   /// Withdraws everything (HcaEvents::withdraw_placement).
   void withdraw();
-  /// A region that was granted is no more (HcaEvents::forget_placeable).
+  /// A region is registered, and its program may close the file that the memory is of.
+  void hold_file(const void* region, std::span<const std::byte> memory);
+  /// A region is no more, granted or not (HcaEvents::forget_placeable).
   void forget(const void* region);
+
+  /// Withdraws everything, and `make_private` runs while nothing is granted. Peers map these
+  /// regions no more.
+  void unshare(std::span<const void* const> regions, const std::function<void()>& make_private);
 
   /// Memory of peers may be mapped.
   [[nodiscard]] bool has_mapped() const { return has_mapped_.load(std::memory_order_relaxed); }
@@ -48,8 +58,10 @@ class Placements {
 
  private:
   void note_mapped();
+  void end_epoch();
 
   bool is_on_{true};
+  bool shares_pages_{true};
   std::function<void()> notify_mapped_;
   std::atomic<bool> has_mapped_{};
   std::mutex lock_;          // guards the rest; last of all locks but PeerPlacement's own

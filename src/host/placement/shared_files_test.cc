@@ -50,6 +50,25 @@ TEST_F(FilesOfRegions, AreLookedForOnceInTheLifeOfEach) {
   EXPECT_FALSE(has_file(regions_[0])) << "looked for again";
 }
 
+TEST_F(FilesOfRegions, AreHeldFromTheRegistrationOn) {
+  files_.hold(&regions_[0], {memory_, kBytes});
+  file_ = os::UniqueFd{};
+  EXPECT_TRUE(has_file(regions_[0]));
+  files_.forget(&regions_[0]);
+  files_.hold(&regions_[0], {memory_, kBytes});
+  EXPECT_FALSE(has_file(regions_[0])) << "nobody has it open";
+}
+
+TEST_F(FilesOfRegions, MayBecomeSuitableAfterTheRegistration) {
+  const os::UniqueFd file{memfd_create("sealed-later", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  ASSERT_EQ(ftruncate(file.get(), kBytes), 0);
+  ASSERT_NE(mmap(memory_, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0),
+            MAP_FAILED);
+  files_.hold(&regions_[0], {memory_, kBytes});
+  ASSERT_EQ(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  EXPECT_TRUE(has_file(regions_[0]));
+}
+
 TEST_F(FilesOfRegions, AreNotLookedForAgainWhereThereWasNone) {
   std::byte* const before = memory_;
   memory_ = nullptr;
