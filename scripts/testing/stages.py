@@ -70,8 +70,9 @@ def stages(jobs, long=False):
               some("hot_unplug"), built),
         Stage("placement", "long WRITEs and READs by the hand of who asks for them: which way and why, counters, captures and rules that begin and end, kills and stops, the guide",
               client("placement"), built, beside=True),
-        Stage("placement-modes", "direct placement always and never, where the other stages have it where it is quicker: rdma-core's own tests, UCX, killed peers, fork(), one that lies",
-              in_mode("direct") + in_mode("packets") + live("tests/hostile/run.py", *part, environment=placement("direct")), built, beside=True),
+        Stage("placement-modes", "direct placement always, by system calls alone, and never, where the other stages have it where it is quicker: rdma-core's own tests, UCX, killed peers, fork(), one that lies",
+              in_mode("direct") + in_mode("packets") + live("tests/crash/peers.py", *part, environment=placement("cma"))
+              + live("tests/hostile/run.py", *part, environment=placement("cma")), built, beside=True),
         Stage("symbols", "the drop-in libraries have every symbol that Debian's have, and every client loads with them", client("drop_in_symbols"), built, beside=True),
         Stage("iscsi", "weft iscsi target: every test of libiscsi's suite, its tools, CHAP, reloading, the commands of the guide", client("iscsi"), built, beside=True),
         Stage("iscsi-attach", "weft iscsi attach and discover: disks of our target and of Debian's tgt as NBD to nbdcopy, nbdinfo and QEMU; CHAP, killed ends",

@@ -4,7 +4,8 @@
     perftest.py [--smoke] [--iterations N] [--fabric TOPOLOGY] [--hosts h1 h4] [--jobs N] [--json FILE]
 
 Each runs as both of perftest's code paths: ibv_post_send with the device's own part number, and ibv_wr_* without inline
-limits as for part 4119 (ConnectX-5), which WEFT_VENDOR_PART makes the device report. This perftest has no option for several
+limits as for part 4119 (ConnectX-5), which WEFT_VENDOR_PART makes the device report; there one-sided operations are packets, where
+the first has pages that both programs map. This perftest has no option for several
 SGEs; rdma-core's own tests and UCX's lists of buffers have them.
 """
 import argparse
@@ -16,7 +17,7 @@ import sys
 import weft_clients
 
 PROGRAMS = tuple(f"ib_{verb}_{figure}" for verb in ("send", "write", "read", "atomic") for figure in ("lat", "bw"))
-PARTS = ({}, {"WEFT_VENDOR_PART": "4119"})
+PARTS = ({}, {"WEFT_VENDOR_PART": "4119", "WEFT_PLACEMENT": "packets"})
 ALL_SIZES = 23                  # -a: 2 to 2^23 octets, doubling
 PORT_MTU_SIZES = 12             # the same for a datagram of at most 4,096 octets
 MTUS = (256, 1024, 4096)

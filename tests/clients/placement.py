@@ -27,6 +27,9 @@ ATOMICS_COUNTED = 20_000
 ANSWER_BYTES = 4096  # of everything else that the two say: addresses, and the first message's packets are in both
 PLACED = "placed"
 PAGES = "shared pages"
+CALLS = {"WEFT_PLACEMENT": "cma"}
+# A program that may write no long file keeps its memory private, which is how it gets system calls under `auto`.
+KEEPS_PRIVATE = ("prlimit", "--fsize=1048576")
 FILE_BYTES = 1 << 24
 
 
@@ -116,19 +119,32 @@ class Placement(unittest.TestCase):
         return {port: {name: after[port][name] - before[port][name] for name in after[port]} for port in after}
 
     def test_write_and_read_are_placed(self):
-        fabric = self.fabric()
+        fabric = self.fabric(environment=CALLS)
         for program in ("ib_write_bw", "ib_read_bw", "ib_write_lat", "ib_read_lat"):
             with self.subTest(program):
                 children = self.start_pair(fabric, program, "-D", "4", "-s", str(LENGTH))
-                self.wait_for_way(fabric, PLACED)
+                self.wait_for_way(fabric, PLACED, "system call")
                 for child in children:
                     self.must_succeed(child)
+
+    def test_private_memory_comes_to_be_shared(self):
+        """As the programs are: their buffers are of malloc, and they know of nothing."""
+        fabric = self.fabric(environment={"WEFT_PLACEMENT": "auto"})
+        for program in ("ib_write_lat", "ib_read_lat", "ib_write_bw", "ib_read_bw"):
+            for length in ("8", str(LENGTH)):
+                with self.subTest(program=program, length=length):
+                    self.must_go_by_pages(fabric, self.start_pair(fabric, program, "-D", "4", "-s", length))
+
+    def test_memory_stays_private_where_it_must(self):
+        fabric = self.fabric()
+        self.start_pair(fabric, *KEEPS_PRIVATE, "ib_write_bw", "-D", "60", "-s", str(LENGTH))
+        self.wait_for_way(fabric, PLACED, "system call")
 
     def test_counters_are_those_of_the_packets(self):
         for program in ("ib_write_bw", "ib_read_bw"):
             for length in (LENGTH, 5000):
                 command = (program, "-n", str(MESSAGES), "-s", str(length), "-t", "1", "-Q", "1")
-                placed = self.traffic_of({}, *command)
+                placed = self.traffic_of(CALLS, *command)
                 sent = self.traffic_of({"WEFT_PLACEMENT": "packets"}, *command)
                 for port in ("h1:1", "h2:1"):
                     for name in ("xmit_packets", "xmit_data", "rcv_packets", "rcv_data"):
@@ -137,7 +153,7 @@ class Placement(unittest.TestCase):
                             self.assertAlmostEqual(placed[port][name], sent[port][name], delta=max(ANSWER_BYTES, sent[port][name] // 50))
 
     def test_a_rule_of_faults_and_a_capture_get_their_packets(self):
-        fabric = self.fabric()
+        fabric = self.fabric(environment=CALLS)
         self.start_pair(fabric, "ib_write_bw", "-D", "60", "-s", str(LENGTH))
         self.wait_for_way(fabric, PLACED)
         fabric.run("fault", "add", "drop every=100000 out=h2:1", "--name", fabric.name)
@@ -164,28 +180,26 @@ class Placement(unittest.TestCase):
         self.start_pair(fabric, "ib_write_bw", "-D", "60", "-s", str(LENGTH))
         self.wait_for_way(fabric, "packets", "WEFT_PLACEMENT")
 
-    def test_shared_pages_are_stored_into(self):
+    def must_go_by_pages(self, fabric, children):
+        self.wait_for_way(fabric, PLACED, PAGES)
+        for child in children:
+            self.must_succeed(child)
+
+    def test_files_of_programs_are_shared(self):
         fabric = self.fabric(environment={"WEFT_PLACEMENT": "auto"})
-        for program in ("ib_write_lat", "ib_read_lat", "ib_write_bw", "ib_read_bw"):
-            for length in ("8", str(LENGTH)):
-                with self.subTest(program=program, length=length):
-                    children = self.start_pair_in_files(fabric, program, "-D", "4", "-s", length)
-                    self.wait_for_way(fabric, PLACED, PAGES)
-                    for child in children:
-                        self.must_succeed(child)
+        for program, length in (("ib_write_lat", "8"), ("ib_read_bw", str(LENGTH))):
+            with self.subTest(program):
+                self.must_go_by_pages(fabric, self.start_pair_in_files(fabric, program, "-D", "4", "-s", length))
 
     def test_atomics_are_performed_in_shared_pages(self):
         fabric = self.fabric(environment={"WEFT_PLACEMENT": "auto"})
-        for program in ("ib_atomic_lat", "ib_atomic_bw"):
+        for program, start in (("ib_atomic_lat", self.start_pair), ("ib_atomic_bw", self.start_pair_in_files)):
             for kind in ATOMICS:
                 with self.subTest(program=program, kind=kind):
-                    children = self.start_pair_in_files(fabric, program, "-D", "4", "-A", kind)
-                    self.wait_for_way(fabric, PLACED, PAGES)
-                    for child in children:
-                        self.must_succeed(child)
+                    self.must_go_by_pages(fabric, start(fabric, program, "-D", "4", "-A", kind))
 
     def test_atomics_are_packets_where_pages_are_not_shared(self):
-        fabric = self.fabric()
+        fabric = self.fabric(environment=CALLS)
         self.start_pair(fabric, "ib_atomic_bw", "-D", "60")
         self.wait_for_way(fabric, "packets", "atomics")
 
@@ -233,12 +247,12 @@ class Placement(unittest.TestCase):
     def test_auto_places_short_messages_to_a_peer_that_is_slow_to_look(self):
         """Both spin on one CPU, so that a packet waits until the target's thread gets it."""
         fabric = self.fabric(environment={"WEFT_PLACEMENT": "auto"})
-        self.start_pair(fabric, "taskset", "-c", "0", "ib_write_lat", "-D", "60", "-s", "8")
-        self.wait_for_way(fabric, PLACED)
+        self.start_pair(fabric, *KEEPS_PRIVATE, "taskset", "-c", "0", "ib_write_lat", "-D", "60", "-s", "8")
+        self.wait_for_way(fabric, PLACED, "system call")
 
     def test_kills_and_stops_hold_nobody_up(self):
         """The client copies without a pause, so that it is mostly inside a copy when it is stopped or killed; and the server when that goes."""
-        fabric = self.fabric()
+        fabric = self.fabric(environment=CALLS)
         for killed in ("h1", "h2"):
             with self.subTest(killed):
                 server, client = self.start_pair(fabric, "ib_write_bw", "-D", "60", "-s", str(1 << 20))
@@ -260,7 +274,7 @@ class Placement(unittest.TestCase):
 
     def test_an_owner_deregisters_although_the_initiator_is_stopped(self):
         """The server ends while the client is stopped: ibv_dereg_mr returns, and the process goes."""
-        fabric = self.fabric()
+        fabric = self.fabric(environment=CALLS)
         server, client = self.start_pair(fabric, "ib_write_bw", "-D", "60", "-s", str(1 << 20))
         self.wait_for_way(fabric, PLACED)
         self.server_ends_while_client_is_stopped(fabric, server, client)

@@ -3,7 +3,7 @@
 target that forks, from initiators that are killed, stopped and continued, while captures come and go: nothing is written after a key has ended, and every octet
 has a value that it was given. In each mode of direct placement.
 
-    torture.py [--smoke] [--count N] [--seed N] [--mode direct|auto|packets] [--no-captures]
+    torture.py [--smoke] [--count N] [--seed N] [--mode direct|cma|auto|packets] [--no-captures]
 
 The two programs (torture_target.cc, torture_initiator.cc) judge; this lets them meet, and troubles them.
 """
@@ -19,7 +19,7 @@ import time
 
 import crash
 
-MODES = ("direct", "auto", "packets")
+MODES = ("direct", "cma", "auto", "packets")
 KINDS = ("write", "read", "add")
 PATIENCE_SECONDS = 120    # policy: without one more operation
 LONGEST_ENDING = 10.0     # policy: seconds to end a key, on a machine that is as busy as can be; 0.1 on an idle one
