@@ -214,6 +214,12 @@ void put_back(MutableByteSpan range, int file, std::uint64_t offset) {
   return found;
 }
 
+/// The file again, but what is written there is this process's own.
+void map_private(MutableByteSpan memory, int protection, int file, std::uint64_t offset) {
+  mmap(memory.data(), memory.size(), protection, MAP_PRIVATE | MAP_FIXED, file,
+       static_cast<off_t>(offset));
+}
+
 [[nodiscard]] MutableByteSpan memory_of(const MappedRange& range) {
   return {std::bit_cast<std::byte*>(range.first), range.end - range.first};
 }
@@ -222,27 +228,34 @@ void put_back(MutableByteSpan range, int file, std::uint64_t offset) {
 
 std::string why_not_shareable(std::istream& smaps, std::uint64_t first, std::uint64_t end) {
   constexpr std::string_view kFlags = "VmFlags:";
-  bool is_of_these = false;  // the lines that are read
-  for (std::string line; std::getline(smaps, line);) {
+  bool has_flags = true;  // of the mapping whose lines are read, where it counts
+  std::uint64_t next = first;
+  std::string line;
+  while (first < end && std::getline(smaps, line)) {
     if (const auto range = read_range(line)) {
-      if (is_of_these) {
+      if (!has_flags) {
         return "its mapping has no flags in /proc/self/smaps";
       }
-      is_of_these = first >= range->first && first < range->end;
-      if (is_of_these && (end > range->end || !is_plain(*range))) {
-        return "it is not all private memory of one mapping";
+      if (range->end <= first) {
+        continue;
       }
-    } else if (is_of_these && line.starts_with(kFlags)) {
+      if (range->first > first || !is_plain(*range)) {
+        return "it is not all private memory";
+      }
+      has_flags = false;
+      next = range->end;
+    } else if (!has_flags && line.starts_with(kFlags)) {
       std::istringstream flags{line.substr(kFlags.size())};
       for (std::string flag; flags >> flag;) {
         if (std::ranges::find(kPlainFlags, flag) == kPlainFlags.end()) {
           return "its mapping is of a special kind: " + flag;
         }
       }
-      return {};
+      has_flags = true;
+      first = next;
     }
   }
-  return "nothing is mapped there";
+  return first < end ? "nothing is mapped there" : "";
 }
 
 namespace {
@@ -335,16 +348,14 @@ void ShareablePages::make_private() {
   }
   for (const MappedRange& range : mappings_of(inode_)) {
     if (!range.is_private()) {
-      mmap(std::bit_cast<void*>(range.first), range.end - range.first, range.protection(),
-           MAP_PRIVATE | MAP_FIXED, file_.get(), static_cast<off_t>(range.offset));
+      map_private(memory_of(range), range.protection(), file_.get(), range.offset);
     }
   }
 }
 
-/// New pages in the old place, so that they are one with their neighbours again, as the kernel sees
-/// it, and only where there is something to keep.
+/// By a copy that takes the place of the pages whole, for who is held may read there: a page that
+/// is empty for a moment would tell it to go on.
 [[gnu::no_sanitize_address]] void ShareablePages::restore() {
-  const bool has_its_file = has_file();
   const std::vector<MappedRange> ranges = mappings_of(inode_);
   const SignalsBlocked blocked;
   for (const MappedRange& range : ranges) {
@@ -355,17 +366,14 @@ void ShareablePages::make_private() {
       continue;
     }
     const MutableByteSpan copy{static_cast<std::byte*>(aside), old.size()};
-    if (range.is_private() || !has_its_file || !read_file(file_.get(), copy, range.offset)) {
-      copy_pages(copy, old);
-    }
-    if (mmap(old.data(), old.size(), PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED) {
-      copy_pages(old, copy);
-      mprotect(old.data(), old.size(), range.protection());
-      munmap(aside, old.size());
-    } else {  // where the old ones may be no more
-      mprotect(aside, old.size(), range.protection());
-      mremap(aside, old.size(), old.size(), MREMAP_MAYMOVE | MREMAP_FIXED, old.data());
+    copy_pages(copy, old);
+    mprotect(aside, old.size(), range.protection());
+    if (mremap(aside, old.size(), old.size(), MREMAP_MAYMOVE | MREMAP_FIXED, old.data()) ==
+        MAP_FAILED) {
+      munmap(aside, old.size());  // too many mappings: then they stay a file's, but nobody else's
+      if (!range.is_private() && has_file()) {
+        map_private(old, range.protection(), file_.get(), range.offset);
+      }
     }
   }
 }

@@ -27,7 +27,7 @@ namespace weft::os {
 /// Its pages stay as they are when this is destroyed. Caller serialises.
 class ShareablePages {
  public:
-  /// Refused, without effect, if the pages are not plain private memory, all of one mapping: of a
+  /// Refused, without effect, if the pages are not all plain private memory: of a
   /// file, locked, or with advice of its own; if the calling thread has its stack there; or if the
   /// kernel may be writing to them for this process, by io_uring(7) or io_setup(2). While it is
   /// called no other thread writes to the pages.

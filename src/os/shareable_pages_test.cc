@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <fstream>
@@ -93,6 +94,44 @@ TEST_F(PrivateMemory, IsMappedByOthersAndKeepsItsContent) {
   EXPECT_EQ(peer.first[8], std::byte{0x78});
   memory_[7] = memory_[8] = std::byte{1};
   EXPECT_TRUE(has_its_content());
+}
+
+/// Who only reads them may go on: a thread that is held looks for its release there.
+TEST_F(PrivateMemory, IsSeenWholeAtAnyTime) {
+  std::atomic<bool> stops{};
+  std::atomic<std::uint64_t> seen_empty{};
+  std::thread reader{[&] {
+    const volatile std::byte* const word = memory_.data();
+    while (!stops.load(std::memory_order_relaxed)) {
+      seen_empty += *word == std::byte{} ? 1 : 0;
+    }
+  }};
+  for (int turn = 0; turn < 300; ++turn) {
+    auto made = ShareablePages::make(memory_);
+    ASSERT_TRUE(made) << made.error().reason;
+    if (turn % 2 == 0) {
+      made->make_private();
+    }
+    made->restore();
+  }
+  stops = true;
+  reader.join();
+  EXPECT_EQ(seen_empty, 0U);
+  EXPECT_TRUE(has_its_content());
+}
+
+/// As they are left where some pages were shared before.
+TEST_F(PrivateMemory, MayBeOfSeveralMappings) {
+  for (int turn = 0; turn < 2; ++turn) {
+    auto part = ShareablePages::make(page(2));
+    ASSERT_TRUE(part);
+    part->restore();
+    auto made = ShareablePages::make(memory_);
+    ASSERT_TRUE(made) << made.error().reason;
+    EXPECT_TRUE(is_shared());
+    EXPECT_TRUE(has_its_content());
+    made->restore();
+  }
 }
 
 TEST_F(PrivateMemory, KnowsWhichMemoryLiesInItsPages) {
@@ -240,10 +279,10 @@ TEST_F(PrivateMemory, IsRefusedWhereItIsNotPlain) {
     EXPECT_THAT(why_not({on_stack, 1}), HasSubstr("stack of its thread"));
   }}
       .join();
-  EXPECT_THAT(why_not(whole_), HasSubstr("one mapping"));
+  EXPECT_THAT(why_not(whole_), HasSubstr("not all private"));
   EXPECT_EQ(mprotect(page(2).data(), page_size(), PROT_READ), 0);
-  EXPECT_THAT(why_not(memory_), HasSubstr("one mapping"));
-  EXPECT_THAT(why_not(page(2)), HasSubstr("one mapping"));
+  EXPECT_THAT(why_not(memory_), HasSubstr("not all private"));
+  EXPECT_THAT(why_not(page(2)), HasSubstr("not all private"));
   EXPECT_EQ(madvise(page(7).data(), page_size(), MADV_DONTFORK), 0);
   EXPECT_THAT(why_not(page(7)), HasSubstr("special kind: dc"));
   EXPECT_EQ(mprotect(page(2).data(), page_size(), PROT_READ | PROT_WRITE), 0);
@@ -277,6 +316,10 @@ class MappingsOfAProgram : public ::testing::Test {
         "VmFlags: rd wr sh mr mw me ms\n"
         "7ffff7f00000-7ffff7f10000 rw-p 00000000 00:00 0\n"
         "VmFlags: rd wr mr mw me ac\n"
+        "7ffff7f10000-7ffff7f12000 rw-p 00000000 00:00 0\n"
+        "VmFlags: rd wr mr mw me ac sd\n"
+        "7ffff7f12000-7ffff7f13000 rw-p 00000000 00:00 0\n"
+        "VmFlags: rd wr mr mw me ac lo\n"
         "7ffffffde000-7ffffffff000 rw-p 00000000 00:00 0                          [stack]\n"
         "VmFlags: rd wr mr mw me gd ac\n"};
     return why_not_shareable(smaps, first, end);
@@ -287,15 +330,18 @@ TEST_F(MappingsOfAProgram, AreShareableWhereTheyArePlain) {
   EXPECT_THAT(why_not(0x555555554000, 0x555555575000), IsEmpty());
   EXPECT_THAT(why_not(0x555555555000, 0x555555556000), IsEmpty());
   EXPECT_THAT(why_not(0x7ffff7f00000, 0x7ffff7f10000), IsEmpty());
+  EXPECT_THAT(why_not(0x7ffff7f0f000, 0x7ffff7f12000), IsEmpty()) << "one behind the other";
 }
 
 TEST_F(MappingsOfAProgram, AreNotShareableOtherwise) {
-  EXPECT_THAT(why_not(0x555555554000, 0x555555576000), HasSubstr("one mapping"));
+  EXPECT_THAT(why_not(0x555555554000, 0x555555576000), HasSubstr("not all private"));
+  EXPECT_THAT(why_not(0x555555553000, 0x555555555000), HasSubstr("not all private"));
   EXPECT_THAT(why_not(0x555555574000, 0x555555575000, " rd wr lo "), HasSubstr("kind: lo"));
-  EXPECT_THAT(why_not(0x7ffff7d00000, 0x7ffff7d01000), HasSubstr("one mapping"));
-  EXPECT_THAT(why_not(0x7ffff7e00000, 0x7ffff7e01000), HasSubstr("one mapping"));
-  EXPECT_THAT(why_not(0x7ffffffde000, 0x7ffffffdf000), HasSubstr("one mapping"));
-  EXPECT_THAT(why_not(0x1000, 0x2000), HasSubstr("nothing is mapped"));
+  EXPECT_THAT(why_not(0x7ffff7d00000, 0x7ffff7d01000), HasSubstr("not all private"));
+  EXPECT_THAT(why_not(0x7ffff7e00000, 0x7ffff7e01000), HasSubstr("not all private"));
+  EXPECT_THAT(why_not(0x7ffffffde000, 0x7ffffffdf000), HasSubstr("not all private"));
+  EXPECT_THAT(why_not(0x7ffff7f00000, 0x7ffff7f13000), HasSubstr("kind: lo"));
+  EXPECT_THAT(why_not(0x7ffffffff000, 0x800000000000), HasSubstr("nothing is mapped"));
   std::istringstream without_flags{
       "1000-2000 rw-p 00000000 00:00 0\n3000-4000 rw-p 00000000 00:00 0\n"};
   EXPECT_THAT(why_not_shareable(without_flags, 0x1000, 0x2000), HasSubstr("no flags"));

@@ -111,10 +111,11 @@ bool PageSharing::may_share(std::span<const std::byte> memory, Instant now) cons
 #ifdef __SANITIZE_THREAD__
   return false;  // it knows memory by mappings that it has seen (os/tsan_mapping.h)
 #endif
-  return is_on_ && memory.size() <= kMostBytes && bytes_ + memory.size() <= kMostAtOnce &&
+  return is_on_ && tries_ < kMostTries && memory.size() <= kMostBytes &&
+         bytes_ + memory.size() <= kMostAtOnce &&
          spent_ <= kFreeTime + (now - began_) / kShareOfTime &&
-         std::ranges::none_of(shared_,
-                              [&](const Shared& each) { return each.pages.overlaps(memory); });
+         std::ranges::none_of(
+             shared_, [&](const Shared& each) { return each.pages.overlaps(memory); });
 }
 
 void PageSharing::share(const void* region, std::span<const std::byte> memory) {
@@ -135,6 +136,7 @@ void PageSharing::share(const void* region, std::span<const std::byte> memory) {
       return;
     }
     parts_.placements.withdraw();  // or a peer may be writing to regions of the same pages
+    ++tries_;
     if (auto pages = os::ShareablePages::make(memory)) {
       bytes_ += pages->size();
       shared_.push_back({.pages = std::move(*pages), .regions = {region}});

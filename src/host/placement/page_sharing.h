@@ -49,6 +49,7 @@ class PageSharing {
   static constexpr std::size_t kMostAtOnce = std::size_t{256} << 20;  ///< bytes
   static constexpr Duration kFreeTime = Duration::milliseconds(200);  ///< and then
   static constexpr std::int64_t kShareOfTime = 64;                    ///< one part in so many
+  static constexpr std::size_t kMostTries = 4'096;  ///< of regions: each may leave more mappings
 
  private:
   struct Shared {
@@ -66,6 +67,7 @@ class PageSharing {
   std::size_t bytes_{};
   Instant began_;
   Duration spent_;
+  std::size_t tries_{};
 };
 
 }  // namespace weft::host

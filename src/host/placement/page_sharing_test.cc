@@ -7,7 +7,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <memory>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "host/testing/local_process.h"
 #include "os/clock.h"
@@ -148,6 +152,33 @@ TEST_F(SharedMemoryOfAProgram, IsSharedAgainByRegionsThatComeAfterAChild) {
     munmap(memory_.data(), memory_.size());  // what is left of a file is none of malloc's pages
     make_memory();
   }
+}
+
+/// A peer with a grant of before could be writing to the pages, which have other regions, too.
+TEST_F(SharedMemoryOfAProgram, EndsAllGrantsBeforeItIsCopied) {
+  std::vector<std::byte> words(kPlacementBytes + 64);
+  Placements& placements = process_.parts.placements;
+  PeerPlacement& peer = placements.add_peer();
+  void* place = words.data();
+  std::size_t room = words.size();
+  auto* const start = static_cast<std::byte*>(std::align(64, kPlacementBytes, place, room));
+  ASSERT_NE(start, nullptr);
+  peer.open({start, kPlacementBytes}, 0, getpid());
+  auto epoch = placements.epoch(peer);
+  const auto has_ended = [&] {
+    const auto before = std::exchange(epoch, placements.epoch(peer));
+    return epoch != before;
+  };
+  sharing().share(&region_, memory_);
+  EXPECT_TRUE(has_ended());
+  sharing().forget(&region_);
+  EXPECT_TRUE(has_ended());
+  sharing().share(&region_, memory_);
+  EXPECT_TRUE(has_ended());
+  sharing().end();
+  EXPECT_TRUE(has_ended());
+  EXPECT_FALSE(has_ended());
+  peer.close();
 }
 
 /// A program that registers its memory for each transfer loses little of its time.
