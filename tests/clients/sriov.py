@@ -129,11 +129,20 @@ class Functions(namespaces.Account):
         self.functions_up()
         for server, client in (("v1", "h2"), ("h2", "v2"), ("v1", "v2"), ("h1", "v2")):
             for program in ("ib_write_bw", "ib_send_bw"):
-                port = str(self.free.take())
-                child = self.begin_server(server, port, program, "-R", "-p", port, "-n", "200", "-s", "65536")
-                shown = self.run_on(client, program, "-R", "-p", port, "-n", "200", "-s", "65536", ADDRESS[server])
-                self.assertRegex(shown, r"(?m)^\s*65536\s+200\s", f"{program} {server} {client}")
-                self.end_well(child)
+                for tries_left in (2, 1, 0):
+                    try:
+                        self.perftest(program, server, client)
+                        break
+                    except AssertionError as problem:  # perftest measures the CPU's clock itself, which a busy machine spoils
+                        if "Can't produce a report" not in str(problem) or not tries_left:
+                            raise
+
+    def perftest(self, program, server, client):
+        port = str(self.free.take())
+        child = self.begin_server(server, port, program, "-R", "-p", port, "-n", "200", "-s", "65536")
+        shown = self.run_on(client, program, "-R", "-p", port, "-n", "200", "-s", "65536", ADDRESS[server])
+        self.assertRegex(shown, r"(?m)^\s*65536\s+200\s", f"{program} {server} {client}")
+        self.end_well(child)
 
     def test_all_connect_at_once_by_address(self):
         """Part of T-SRI-1."""
