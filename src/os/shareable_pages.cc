@@ -120,6 +120,7 @@ constexpr std::array<std::string_view, 9> kPlainFlags{"rd", "wr", "mr", "mw", "m
 [[nodiscard]] std::vector<bool> find_touched(MutableByteSpan pages) {
   const std::size_t count = pages.size() / page_size();
   std::vector<std::uint64_t> entries(count);
+  std::vector<bool> touched(count);  // now, or its memory could be of a page that has nothing yet
   const UniqueFd pagemap{open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)};
   const std::size_t bytes = count * sizeof(std::uint64_t);
   const std::uint64_t first = std::bit_cast<std::uintptr_t>(pages.data()) / page_size();
@@ -127,7 +128,6 @@ constexpr std::array<std::string_view, 9> kPlainFlags{"rd", "wr", "mr", "mw", "m
                                          static_cast<off_t>(first * sizeof(std::uint64_t))) ==
                                        static_cast<ssize_t>(bytes);
   constexpr std::uint64_t kPresentOrSwapped = std::uint64_t{3} << 62;
-  std::vector<bool> touched(count);
   for (std::size_t i = 0; i < count; ++i) {
     touched[i] = !is_known || (entries[i] & kPresentOrSwapped) != 0;
   }
@@ -362,8 +362,11 @@ void ShareablePages::make_private() {
     const MutableByteSpan old = memory_of(range);
     void* const aside =
         mmap(nullptr, old.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if ((range.protection() & PROT_READ) == 0 || aside == MAP_FAILED) {
+    if (aside == MAP_FAILED) {
       continue;
+    }
+    if ((range.protection() & PROT_READ) == 0) {
+      mprotect(old.data(), old.size(), PROT_READ);
     }
     const MutableByteSpan copy{static_cast<std::byte*>(aside), old.size()};
     copy_pages(copy, old);

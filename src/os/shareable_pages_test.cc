@@ -227,6 +227,19 @@ TEST_F(PrivateMemory, KeepsTheAccessThatItWasGivenMeanwhile) {
   }
 }
 
+TEST_F(PrivateMemory, IsRestoredWhereNobodyMayReadIt) {
+  auto made = ShareablePages::make(memory_);
+  ASSERT_TRUE(made);
+  ASSERT_EQ(mprotect(page(4).data(), page_size(), PROT_NONE), 0);
+  made->restore();
+  const int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(read(zero, page(4).data(), 1), -1) << "nor now";
+  close(zero);
+  ASSERT_EQ(mprotect(page(4).data(), page_size(), PROT_READ | PROT_WRITE), 0);
+  EXPECT_FALSE(find_held_file(page(4)));
+  EXPECT_TRUE(has_its_content());
+}
+
 /// A program may unmap what it has registered, and map something else there.
 TEST_F(PrivateMemory, LeavesAloneWhatTookItsPlace) {
   for (const bool restores : {false, true}) {
