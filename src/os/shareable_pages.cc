@@ -12,15 +12,14 @@
 #include <bit>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <optional>
 #include <sstream>
 #include <string_view>
 #include <vector>
 
+#include "os/mapped_range.h"
 #include "os/process_pages.h"
 
 namespace weft::os {
@@ -30,41 +29,6 @@ namespace {
 constexpr off_t kFileBytes = off_t{1} << 47;
 /// Out of the way of programs that expect the lowest free number. Policy.
 constexpr int kLeastDescriptor = 256;
-
-/// A line of proc_pid_maps(5): `first-end rwxp offset major:minor inode path`.
-struct MappedRange {
-  std::uint64_t first{};
-  std::uint64_t end{};
-  std::string access;
-  std::uint64_t offset{};
-  std::uint64_t inode{};
-  std::string path;
-
-  [[nodiscard]] bool is_private() const { return access[3] == 'p'; }
-  [[nodiscard]] int protection() const {
-    return (access[0] == 'r' ? PROT_READ : 0) | (access[1] == 'w' ? PROT_WRITE : 0) |
-           (access[2] == 'x' ? PROT_EXEC : 0);
-  }
-};
-
-[[nodiscard]] std::optional<MappedRange> read_range(const std::string& line) {
-  unsigned long long first{};
-  unsigned long long end{};
-  unsigned long long offset{};
-  unsigned long long inode{};
-  char access[5]{};
-  int path_at = 0;
-  if (std::sscanf(line.c_str(), "%llx-%llx %4s %llx %*x:%*x %llu %n", &first, &end, access, &offset,
-                  &inode, &path_at) != 5) {
-    return std::nullopt;
-  }
-  return MappedRange{.first = first,
-                     .end = end,
-                     .access = access,
-                     .offset = offset,
-                     .inode = inode,
-                     .path = line.substr(static_cast<std::size_t>(path_at))};
-}
 
 /// Flags of a mapping that says nothing of its own (proc_pid_smaps(5), VmFlags): what may be done
 /// with it, that it is accounted for or is not, and that somebody may look for changes.
@@ -206,7 +170,7 @@ void put_back(MutableByteSpan range, int file, std::uint64_t offset) {
   std::vector<MappedRange> found;
   std::ifstream maps{"/proc/self/maps"};
   for (std::string line; std::getline(maps, line);) {
-    auto range = read_range(line);
+    auto range = read_mapped_range(line);
     if (range && range->inode == inode && range->path.starts_with("/memfd:weft-pages")) {
       found.push_back(std::move(*range));
     }
@@ -232,7 +196,7 @@ std::string why_not_shareable(std::istream& smaps, std::uint64_t first, std::uin
   std::uint64_t next = first;
   std::string line;
   while (first < end && std::getline(smaps, line)) {
-    if (const auto range = read_range(line)) {
+    if (const auto range = read_mapped_range(line)) {
       if (!has_flags) {
         return "its mapping has no flags in /proc/self/smaps";
       }
@@ -284,7 +248,7 @@ namespace {
   }
   std::ifstream maps{"/proc/self/maps"};
   for (std::string line; std::getline(maps, line);) {
-    const auto range = read_range(line);
+    const auto range = read_mapped_range(line);
     if (range && is_of_asynchronous_io(*range)) {
       return fail(ErrorCode::Busy, "memory stays private: the program has asynchronous I/O");
     }

@@ -5,57 +5,30 @@
 #include <unistd.h>
 
 #include <bit>
-#include <cstdio>
 #include <fstream>
 #include <string>
 
+#include "os/mapped_range.h"
 #include "os/process_pages.h"
 #include "os/unique_fd.h"
 
 namespace weft::os {
 namespace {
 
-struct MappedRange {
-  std::uint64_t first{};
-  std::uint64_t end{};
-  bool is_writable{};
-  bool is_shared{};
-  bool is_deleted{};      // its file has no name any more, or never had one
-  SharedBacking backing;  // of its first byte
-
-  [[nodiscard]] bool has(std::uint64_t address, std::uint64_t length) const {
-    return address >= first && address < end && length <= end - address;
-  }
-  /// What follows in memory follows in the file as well.
-  [[nodiscard]] bool goes_on_with(const MappedRange& next) const {
-    return end == next.first && is_shared && next.is_shared && is_writable == next.is_writable &&
-           backing.device == next.backing.device && backing.inode == next.backing.inode &&
-           backing.offset + (end - first) == next.backing.offset;
-  }
-};
-
-/// proc_pid_maps(5): `first-end rwxs offset major:minor inode path`.
-[[nodiscard]] std::optional<MappedRange> read_range(const std::string& line) {
-  unsigned long long first{};
-  unsigned long long end{};
-  unsigned long long offset{};
-  unsigned long long inode{};
-  unsigned major{};
-  unsigned minor{};
-  char access[5]{};
-  if (std::sscanf(line.c_str(), "%llx-%llx %4s %llx %x:%x %llu", &first, &end, access, &offset,
-                  &major, &minor, &inode) != 7 ||
-      end <= first) {
-    return std::nullopt;
-  }
-  return MappedRange{
-      .first = first,
-      .end = end,
-      .is_writable = access[1] == 'w',
-      .is_shared = access[3] == 's' && inode != 0,
-      .is_deleted = line.ends_with(" (deleted)"),
-      .backing = {.device = std::uint64_t{major} << 32 | minor, .inode = inode, .offset = offset}
-  };
+[[nodiscard]] bool is_shared(const MappedRange& range) {
+  return !range.is_private() && range.inode != 0;
+}
+[[nodiscard]] SharedBacking backing_of(const MappedRange& range) {
+  return {.device = range.device, .inode = range.inode, .offset = range.offset};
+}
+[[nodiscard]] bool has(const MappedRange& range, std::uint64_t address, std::uint64_t length) {
+  return address >= range.first && address < range.end && length <= range.end - address;
+}
+/// What follows in memory follows in the file as well.
+[[nodiscard]] bool goes_on_with(const MappedRange& range, const MappedRange& next) {
+  return range.end == next.first && is_shared(range) && is_shared(next) &&
+         range.is_writable() == next.is_writable() && range.device == next.device &&
+         range.inode == next.inode && range.offset + (range.end - range.first) == next.offset;
 }
 
 /// Visits ranges, joined where they go on, until `visit` says true.
@@ -63,11 +36,11 @@ template <class Visit>
 void for_each_range(std::istream& maps, Visit visit) {
   std::optional<MappedRange> joined;
   for (std::string line; std::getline(maps, line);) {
-    const auto next = read_range(line);
+    const auto next = read_mapped_range(line);
     if (!next) {
       continue;
     }
-    if (joined && joined->goes_on_with(*next)) {
+    if (joined && goes_on_with(*joined, *next)) {
       joined->end = next->end;
       continue;
     }
@@ -87,10 +60,10 @@ std::optional<SharedBacking> shared_backing_in(std::istream& maps, std::uint64_t
                                                std::uint64_t length) {
   std::optional<SharedBacking> found;
   for_each_range(maps, [&](const MappedRange& range) {
-    if (!range.is_shared || !range.has(address, length)) {
+    if (!is_shared(range) || !has(range, address, length)) {
       return false;
     }
-    found = range.backing;
+    found = backing_of(range);
     found->offset += address - range.first;
     return true;
   });
@@ -100,7 +73,7 @@ std::optional<SharedBacking> shared_backing_in(std::istream& maps, std::uint64_t
 bool is_file_mapping_in(std::istream& maps, std::uint64_t address, std::uint64_t length) {
   bool found = false;
   for_each_range(maps, [&](const MappedRange& range) {
-    found = range.is_shared && !range.is_deleted && range.has(address, length);
+    found = is_shared(range) && !range.path.ends_with(" (deleted)") && has(range, address, length);
     return found;
   });
   return found;
@@ -111,13 +84,13 @@ std::uint64_t find_mapping_in(std::istream& maps, const SharedBacking& backing,
   std::uint64_t found = 0;
   for_each_range(maps, [&](const MappedRange& range) {
     const std::uint64_t bytes = range.end - range.first;
-    if (!range.is_shared || (for_writing && !range.is_writable) ||
-        range.backing.device != backing.device || range.backing.inode != backing.inode ||
-        backing.offset < range.backing.offset || backing.offset - range.backing.offset >= bytes ||
-        length > bytes - (backing.offset - range.backing.offset)) {
+    if (!is_shared(range) || (for_writing && !range.is_writable()) ||
+        range.device != backing.device || range.inode != backing.inode ||
+        backing.offset < range.offset || backing.offset - range.offset >= bytes ||
+        length > bytes - (backing.offset - range.offset)) {
       return false;
     }
-    found = range.first + (backing.offset - range.backing.offset);
+    found = range.first + (backing.offset - range.offset);
     return true;
   });
   return found;
