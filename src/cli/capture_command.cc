@@ -10,7 +10,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -23,6 +22,7 @@
 #include "hca/packet_record.h"
 #include "hca/packet_wire.h"
 #include "hca/train.h"
+#include "host/tap_reader.h"
 #include "host/tap_record.h"
 #include "os/run_directory.h"
 #include "os/shared_memory.h"
@@ -37,12 +37,6 @@ constexpr std::uint8_t kErfVaryingLength = 4;
 constexpr std::size_t kErfHeaderBytes = 16;
 
 volatile std::sig_atomic_t interrupted = 0;
-
-/// The ring of one program.
-struct Source {
-  os::Mapping memory;
-  ring::Consumer<> ring;
-};
 
 struct CapturedPacket {
   std::int64_t time_ns{};
@@ -73,10 +67,6 @@ struct CapturedPacket {
   return record;
 }
 
-/// Records to take from a ring at once: some, and all that it can hold at one time.
-constexpr std::size_t kBatch = 1'024;
-constexpr std::size_t kWholeRing = ring::kMaxCapacity / ring::kSlotBytes;
-
 /// The packets of what a program wrote behind `tap`; trains are split.
 void take_record(const host::TapRecord& tap, std::span<const std::byte> body,
                  std::vector<CapturedPacket>& into) {
@@ -96,24 +86,6 @@ void take_record(const host::TapRecord& tap, std::span<const std::byte> body,
       take(kErfInfiniBand, bytes);
     }
   }
-}
-
-/// Reads at most `most` records of a program's ring.
-std::size_t drain(Source& source, std::size_t most, std::vector<CapturedPacket>& into) {
-  std::size_t taken = 0;
-  for (; taken < most; ++taken) {
-    const auto front = source.ring.front();
-    if (front.state != ring::Consumer<>::State::Record) {
-      break;
-    }
-    host::TapRecord tap;
-    if (front.body.size() > sizeof tap) {
-      std::memcpy(&tap, front.body.data(), sizeof tap);
-      take_record(tap, front.body.subspan(sizeof tap), into);
-    }
-    source.ring.pop();
-  }
-  return taken;
 }
 
 class CaptureFile {
@@ -168,11 +140,11 @@ class CaptureSession {
 
  private:
   Result<void> handle_messages();
-  void take_packets(std::size_t most);
+  void take_packets();
 
   host::ControlSocket socket_;
   CaptureOptions options_;
-  std::vector<Source> sources_;
+  std::vector<host::TapReader> sources_;  // of each program, and of the daemon
   std::unique_ptr<CaptureFile> file_;
   std::vector<CapturedPacket> packets_;
   std::uint64_t written_{};
@@ -195,9 +167,7 @@ Result<void> CaptureSession::handle_messages() {
       auto memory =
           os::map_shared(received->descriptors[0], os::Protection::ReadWrite, kBytes, kBytes);
       if (memory) {
-        Source& source = sources_.emplace_back();
-        source.ring = ring::Consumer<>{memory->bytes()};
-        source.memory = std::move(*memory);
+        sources_.emplace_back(std::move(*memory));
       }
     }
     if (received->message.holds<uabi::CaptureLive>()) {
@@ -212,11 +182,12 @@ Result<void> CaptureSession::handle_messages() {
 }
 
 /// Merges the packets currently in the rings by time.
-void CaptureSession::take_packets(std::size_t most) {
+void CaptureSession::take_packets() {
   packets_.clear();
   taken_ = 0;
-  for (Source& source : sources_) {
-    taken_ += drain(source, most, packets_);
+  for (host::TapReader& source : sources_) {
+    taken_ += source.read(
+        [&](const host::TapRecord& tap, ByteSpan body) { take_record(tap, body, packets_); });
   }
   std::ranges::sort(packets_, {}, [](const CapturedPacket& packet) {
     return std::pair{packet.time_ns, packet.order};  // keeps packets of a train in order
@@ -239,10 +210,10 @@ Result<void> CaptureSession::run() {
     if (auto handled = handle_messages(); !handled) {
       return handled;
     }
-    // What came until then is kept, and no more is waited for: a busy link has always more.
+    // What came until then is kept, and no more is waited for: a busy link always has more.
     const bool must_end = interrupted != 0 || ended_;
     if (file_ != nullptr) {
-      take_packets(must_end ? kWholeRing : kBatch);
+      take_packets();
     }
     const bool is_full = options_.count != 0 && written_ >= options_.count;
     if (must_end || is_full) {

@@ -96,7 +96,16 @@ class Placement(unittest.TestCase):
         return [qp for qp in json.loads(done.stdout) if qp["host"] == host and qp["state"] == "RTS"]
 
     def wait_for_way(self, fabric, way, why=""):
-        self.wait_until(lambda: any(qp.get("way") == way and why in qp["why"] for qp in self.qps(fabric)), f"{way}: {why}; but {self.qps(fabric)}")
+        found = []
+
+        def goes_by():
+            found[:] = self.qps(fabric)
+            return any(qp.get("way") == way and why in qp["why"] for qp in found)
+
+        try:
+            self.wait_until(goes_by, f"{way}: {why}")
+        except AssertionError as never:
+            raise AssertionError(f"{never}; but QPs ready to send are {found}") from None
 
     def pid_of_client(self, fabric):
         pids = set()
