@@ -24,6 +24,8 @@
 #include "hca/train.h"
 #include "host/tap_reader.h"
 #include "host/tap_record.h"
+#include "host/tap_set.h"
+#include "os/clock.h"
 #include "os/run_directory.h"
 #include "os/shared_memory.h"
 #include "ring/spsc_ring.h"
@@ -35,6 +37,7 @@ constexpr int kLinkTypeErf = 197;
 constexpr int kSnapBytes = 65'535;
 constexpr std::uint8_t kErfVaryingLength = 4;
 constexpr std::size_t kErfHeaderBytes = 16;
+constexpr std::uint32_t kErfMostLost = 0xFFFF;
 
 volatile std::sig_atomic_t interrupted = 0;
 
@@ -44,8 +47,10 @@ struct CapturedPacket {
   std::vector<std::byte> record;  // ERF
 };
 
-/// Builds an ERF record: time in 32.32 fixed point, little-endian; the rest big-endian.
+/// Builds an ERF record: time in 32.32 fixed point, little-endian; the rest big-endian. `lost` is
+/// its loss counter: packets that were not captured since the one before.
 [[nodiscard]] std::vector<std::byte> erf_record(std::uint8_t type, const host::TapRecord& tap,
+                                                std::uint16_t lost,
                                                 std::span<const std::byte> packet) {
   constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
   const auto seconds = static_cast<std::uint64_t>(tap.time_of_day_ns / kNanosecondsPerSecond);
@@ -61,6 +66,8 @@ struct CapturedPacket {
   record[9] = static_cast<std::byte>(kErfVaryingLength | (is_in ? 1 : 0));  // capture interface
   record[10] = static_cast<std::byte>(length >> 8);
   record[11] = static_cast<std::byte>(length);
+  record[12] = static_cast<std::byte>(lost >> 8);
+  record[13] = static_cast<std::byte>(lost);
   record[14] = static_cast<std::byte>(packet.size() >> 8);
   record[15] = static_cast<std::byte>(packet.size());
   record.insert(record.end(), packet.begin(), packet.end());
@@ -70,10 +77,11 @@ struct CapturedPacket {
 /// The packets of what a program wrote behind `tap`; trains are split.
 void take_record(const host::TapRecord& tap, std::span<const std::byte> body,
                  std::vector<CapturedPacket>& into) {
+  auto lost = static_cast<std::uint16_t>(std::min<std::uint32_t>(tap.missed, kErfMostLost));
   const auto take = [&](std::uint8_t type, std::span<const std::byte> packet) {
     into.push_back({.time_ns = tap.time_of_day_ns,
                     .order = into.size(),
-                    .record = erf_record(type, tap, packet)});
+                    .record = erf_record(type, tap, std::exchange(lost, 0), packet)});
   };
   if (tap.format == host::TapFormat::OmniPath16b) {
     return take(kErfOmniPath16b, body);
@@ -141,6 +149,7 @@ class CaptureSession {
  private:
   Result<void> handle_messages();
   void take_packets();
+  void print_gaps() const;
 
   host::ControlSocket socket_;
   CaptureOptions options_;
@@ -148,6 +157,8 @@ class CaptureSession {
   std::unique_ptr<CaptureFile> file_;
   std::vector<CapturedPacket> packets_;
   std::uint64_t written_{};
+  std::uint64_t missed_{};    // of those behind which others came
+  Duration longest_pause_{};  // between two looks at the rings
   bool ended_{};
   std::size_t taken_{};
 };
@@ -186,8 +197,10 @@ void CaptureSession::take_packets() {
   packets_.clear();
   taken_ = 0;
   for (host::TapReader& source : sources_) {
-    taken_ += source.read(
-        [&](const host::TapRecord& tap, ByteSpan body) { take_record(tap, body, packets_); });
+    taken_ += source.read([&](const host::TapRecord& tap, ByteSpan body) {
+      missed_ += tap.missed;
+      take_record(tap, body, packets_);
+    });
   }
   std::ranges::sort(packets_, {}, [](const CapturedPacket& packet) {
     return std::pair{packet.time_ns, packet.order};  // keeps packets of a train in order
@@ -200,16 +213,32 @@ void CaptureSession::take_packets() {
   }
 }
 
+/// Senders go on without a reader that has stopped. What they sent last tells nobody that it is
+/// missing; that nobody looked does.
+void CaptureSession::print_gaps() const {
+  if (missed_ != 0 || longest_pause_ >= host::TapSet::kPatience) {
+    const std::string which =
+        missed_ != 0 ? fmt::format("{} packets or more are", missed_) : "packets may be";
+    fmt::print(stderr,
+               "{} missing: this command was stopped, or its disk slow, for {} ms, and senders "
+               "wait for {} ms\n",
+               which, longest_pause_.nanoseconds() / 1'000'000,
+               host::TapSet::kPatience.nanoseconds() / 1'000'000);
+  }
+}
+
 Result<void> CaptureSession::run() {
   if (auto sent =
           socket_.send(uabi::StartCapture{.port = options_.port, .tunnels = options_.tunnels});
       !sent) {
     return sent;
   }
+  Instant looked_at = os::now();
   while (true) {
     if (auto handled = handle_messages(); !handled) {
       return handled;
     }
+    longest_pause_ = std::max(longest_pause_, os::now() - std::exchange(looked_at, os::now()));
     // What came until then is kept, and no more is waited for: a busy link always has more.
     const bool must_end = interrupted != 0 || ended_;
     if (file_ != nullptr) {
@@ -233,6 +262,7 @@ Result<void> CaptureSession::run() {
   }
   file_->flush();
   fmt::print(stderr, "{} packets\n", written_);
+  print_gaps();
   return {};
 }
 

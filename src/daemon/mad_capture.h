@@ -56,8 +56,8 @@ class MadCapture final : public carriage::LinkTap {
   void show(host::TapSet& taps, const fabric::Hop& hop, const hca::Packet& packet);
 
   const fabric::TablesBuilder& tables_;
-  host::TapSet taps_;
-  host::TapSet tunnel_taps_;
+  host::TapSet taps_{host::TapSet::kEndless};  // carriage::Cables wait for room
+  host::TapSet tunnel_taps_{host::TapSet::kEndless};
   std::map<std::pair<fabric::PortIndex, Qpn>, Psn> tunnel_psns_;  // the next, by sending QP
   std::uint64_t missed_{};
 };

@@ -23,8 +23,10 @@ struct TapRecord {
   TapDirection direction{};
   TapFormat format{};
   std::uint8_t reserved[2]{};
+  std::uint32_t missed{};  // packets that are not in the ring, between the one before and this one
+  std::uint8_t reserved2[4]{};
 };
-static_assert(sizeof(TapRecord) == 16);
+static_assert(sizeof(TapRecord) == 24);
 
 /// Policy: lets a reader be unscheduled for some milliseconds without blocking senders.
 inline constexpr std::size_t kTapRingCapacity = 1U << 20;

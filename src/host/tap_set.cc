@@ -4,11 +4,9 @@
 #include <cstring>
 #include <utility>
 
-#include "base/assert.h"
 #include "os/clock.h"
 
 namespace weft::host {
-
 void TapSet::open(std::uint32_t capture, std::uint32_t port, os::Mapping memory) {
   auto tap = std::make_unique<Tap>();
   tap->capture = capture;
@@ -17,7 +15,6 @@ void TapSet::open(std::uint32_t capture, std::uint32_t port, os::Mapping memory)
   tap->memory = std::move(memory);
   const std::lock_guard guard{lock_};
   taps_.push_back(std::move(tap));
-  writes_.reserve(taps_.size());
 }
 
 void TapSet::close(std::uint32_t capture) {
@@ -25,24 +22,39 @@ void TapSet::close(std::uint32_t capture) {
   std::erase_if(taps_, [&](const auto& tap) { return tap->capture == capture; });
 }
 
-/// Reserves room for one record in each capture that sees the packet, in writes_.
-bool TapSet::reserve(std::span<const fabric::Hop> hops, std::size_t bytes) {
-  writes_.clear();
-  for (const auto& tap : taps_) {
-    for (const fabric::Hop& hop : hops) {
-      const bool is_out = hop.egress.value() == tap->port;
-      if (!is_out && hop.ingress.value() != tap->port) {
-        continue;
-      }
-      const MutableByteSpan room = tap->producer.reserve(bytes);
-      if (room.empty()) {
-        return false;
-      }
-      writes_.push_back({tap.get(), is_out ? TapDirection::Out : TapDirection::In, room});
-      break;  // a path crosses a port once
+/// None: the path does not cross its port. It crosses a port once.
+std::optional<TapDirection> TapSet::direction_at(const Tap& tap,
+                                                 std::span<const fabric::Hop> hops) {
+  for (const fabric::Hop& hop : hops) {
+    if (hop.egress.value() == tap.port) {
+      return TapDirection::Out;
+    }
+    if (hop.ingress.value() == tap.port) {
+      return TapDirection::In;
     }
   }
-  return true;
+  return std::nullopt;
+}
+
+/// That each capture which sees the packet has room for it, or a reader that has stopped.
+bool TapSet::find_room(std::span<const fabric::Hop> hops, std::size_t bytes) {
+  return std::ranges::all_of(taps_, [&](const auto& tap) {
+    return !direction_at(*tap, hops) || has_room(*tap, bytes) || tap->has_stopped;
+  });
+}
+
+/// Who finds none looks at the clock, from the first time on.
+bool TapSet::has_room(Tap& tap, std::size_t bytes) const {
+  const bool has_room = !tap.producer.reserve(bytes).empty();
+  if (has_room) {
+    tap.full_since = Instant::never();
+    tap.has_stopped = false;
+  } else if (!tap.has_stopped) {
+    const Instant now = os::now();
+    tap.full_since = std::min(tap.full_since, now);
+    tap.has_stopped = now - tap.full_since >= patience_;
+  }
+  return has_room;
 }
 
 bool TapSet::show(std::span<const fabric::Hop> hops, ByteSpan record_header,
@@ -53,16 +65,23 @@ bool TapSet::show(std::span<const fabric::Hop> hops, ByteSpan record_header,
 
 void TapSet::capture_now(std::span<const fabric::Hop> hops, ByteSpan record_header,
                          std::span<const ByteSpan> payload, TapFormat format) {
-  [[maybe_unused]] const bool has_room =
-      reserve(hops, sizeof(TapRecord) + record_header.size() + total_bytes(payload));
-  WEFT_DEBUG_ASSERT(has_room, "the caller looked for room");
+  const std::size_t bytes = sizeof(TapRecord) + record_header.size() + total_bytes(payload);
   const std::int64_t time = os::time_of_day().nanoseconds();
-  for (const Write& write : writes_) {
+  for (const auto& tap : taps_) {
+    const auto direction = direction_at(*tap, hops);
+    if (!direction) {
+      continue;
+    }
+    MutableByteSpan to = tap->has_stopped ? MutableByteSpan{} : tap->producer.reserve(bytes);
+    if (to.empty()) {  // or the reader has taken back the room that the caller found
+      ++tap->missed;
+      continue;
+    }
     const TapRecord record{.time_of_day_ns = time,
-                           .port = write.tap->port,
-                           .direction = write.direction,
-                           .format = format};
-    MutableByteSpan to = write.room;
+                           .port = tap->port,
+                           .direction = *direction,
+                           .format = format,
+                           .missed = std::exchange(tap->missed, 0)};
     const auto put = [&to](ByteSpan from) {
       copy_bytes(to, from);
       to = to.subspan(from.size());
@@ -70,7 +89,7 @@ void TapSet::capture_now(std::span<const fabric::Hop> hops, ByteSpan record_head
     put(bytes_of(record));
     put(record_header);
     std::ranges::for_each(payload, put);
-    write.tap->producer.commit();
+    tap->producer.commit();
   }
 }
 

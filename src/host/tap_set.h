@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/lock.h"
 #include "base/result.h"
+#include "base/time.h"
 #include "fabric/path.h"
 #include "host/tap_record.h"
 #include "os/shared_memory.h"
@@ -16,22 +18,31 @@
 
 namespace weft::host {
 
-/// The captures of this process's packets. Lossless: a sender first obtains room in each of them.
-/// Any thread.
+/// The captures of this process's packets. A sender first obtains room in each of them, so that a
+/// capture whose reader reads is complete. Any thread.
 class TapSet {
  public:
+  /// Policy: how long senders wait for a reader. Then it is taken to have stopped, and packets pass
+  /// unseen until it reads again: TapRecord::missed says how many. Less than the time in which a QP
+  /// with short timeouts ends its retries (perftest's: 0.5 s).
+  static constexpr Duration kPatience = Duration::milliseconds(250);
+  /// Of a set whose owner decides itself how long to wait.
+  static constexpr Duration kEndless = Duration::seconds(1'000'000'000);
+
+  explicit TapSet(Duration patience = kPatience) : patience_(patience) {}
+
   /// `memory` must be ring::ring_bytes(kTapRingCapacity) long.
   void open(std::uint32_t capture, std::uint32_t port, os::Mapping memory);
   /// Ends a capture.
   void close(std::uint32_t capture);
 
   /// Calls `act`, which may call capture_now(), once every capture of a port in `hops` has room for
-  /// records of `bytes` in total. False, without effect, if one has not. So `act` can determine how
-  /// far each packet gets.
+  /// records of `bytes` in total, or a reader that has stopped. False, without effect, if one has
+  /// neither. So `act` can determine how far each packet gets.
   template <class Act>
   [[nodiscard]] bool with_room(std::span<const fabric::Hop> hops, std::size_t bytes, Act act) {
     const std::lock_guard guard{lock_};
-    if (!reserve(hops, bytes)) {
+    if (!find_room(hops, bytes)) {
       return false;
     }
     act();
@@ -46,7 +57,7 @@ class TapSet {
                    std::span<const ByteSpan> payload, TapFormat format = TapFormat::InfiniBand);
 
   /// Captures one packet at all captured ports in `hops`; false, without effect, if one has no
-  /// room.
+  /// room for it yet.
   [[nodiscard]] bool show(std::span<const fabric::Hop> hops, ByteSpan record_header,
                           std::span<const ByteSpan> payload,
                           TapFormat format = TapFormat::InfiniBand);
@@ -57,18 +68,19 @@ class TapSet {
     std::uint32_t port{};
     os::Mapping memory;
     ring::Producer<> producer;
-  };
-  struct Write {
-    Tap* tap{};
-    TapDirection direction{};
-    MutableByteSpan room;
+    Instant full_since{Instant::never()};  // no sender has found room since
+    bool has_stopped{};                    // the reader, as it seems
+    std::uint32_t missed{};                // since the last record
   };
 
-  [[nodiscard]] bool reserve(std::span<const fabric::Hop> hops, std::size_t bytes);
+  [[nodiscard]] static std::optional<TapDirection> direction_at(const Tap& tap,
+                                                                std::span<const fabric::Hop> hops);
+  [[nodiscard]] bool find_room(std::span<const fabric::Hop> hops, std::size_t bytes);
+  [[nodiscard]] bool has_room(Tap& tap, std::size_t bytes) const;
 
+  Duration patience_;
   PolicyLock lock_{LockPolicy::Spin};
   std::vector<std::unique_ptr<Tap>> taps_;
-  std::vector<Write> writes_;  // scratch space of one call, kept to avoid allocations
 };
 
 }  // namespace weft::host

@@ -72,5 +72,67 @@ TEST(TapSet, LetsNobodySendPastAFullCapture) {
   }
 }
 
+TEST(TapSet, GoesOnWithoutAReaderThatHasStopped) {
+  Reader reader;
+  TapSet taps{Duration{}};
+  taps.open(1, 3, reader.writer_side());
+  const std::vector<std::byte> payload(16'384);
+  const std::array<ByteSpan, 1> gather{payload};
+  constexpr int kPackets = 100;  // of which the ring holds some 60
+  for (int i = 0; i < kPackets; ++i) {
+    ASSERT_TRUE(taps.show(kPath, {}, gather));
+  }
+  ASSERT_TRUE(taps.show(kPath, {}, {})) << "short enough for the room that is left";
+  int read = 0;
+  int missed = 0;
+  const auto read_all = [&] {
+    for (auto front = reader.ring.front(); front.state == ring::Consumer<>::State::Record;
+         front = reader.ring.front()) {
+      TapRecord record;
+      std::memcpy(&record, front.body.data(), sizeof record);
+      missed += record.missed;
+      ++read;
+      reader.ring.pop();
+    }
+  };
+  read_all();
+  ASSERT_TRUE(taps.show(kPath, {}, gather)) << "the reader reads again";
+  read_all();
+  EXPECT_LT(read, kPackets);
+  EXPECT_EQ(read + missed, kPackets + 2) << "each is shown, or told to be missed";
+}
+
+TEST(TapSet, WaitsForAReaderBeforeItGoesOn) {
+  Reader reader;
+  TapSet taps{TapSet::kEndless};
+  taps.open(1, 3, reader.writer_side());
+  const std::vector<std::byte> payload(16'384);
+  const std::array<ByteSpan, 1> gather{payload};
+  while (taps.show(kPath, {}, gather)) {
+  }
+  bool has_acted = false;
+  EXPECT_FALSE(taps.with_room(kPath, payload.size(), [&] { has_acted = true; }));
+  EXPECT_FALSE(has_acted);
+}
+
+TEST(TapSet, WritesNowhereIntoRoomThatAReaderTakesBack) {
+  Reader reader;
+  TapSet taps;
+  taps.open(1, 3, reader.writer_side());
+  const std::vector<std::byte> payload(16'384);
+  const std::array<ByteSpan, 1> gather{payload};
+  EXPECT_TRUE(taps.with_room(kPath, payload.size(), [&] {
+    for (int i = 0; i < 100; ++i) {  // as if the rest of the ring had been taken meanwhile
+      taps.capture_now(kPath, {}, gather);
+    }
+  }));
+  int read = 0;
+  for (; reader.ring.front().state == ring::Consumer<>::State::Record; ++read) {
+    reader.ring.pop();
+  }
+  EXPECT_GT(read, 10);
+  EXPECT_LT(read, 100);
+}
+
 }  // namespace
 }  // namespace weft::host

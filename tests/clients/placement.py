@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -31,12 +32,23 @@ CALLS = {"WEFT_PLACEMENT": "cma"}
 # A program that may write no long file keeps its memory private, which is how it gets system calls under `auto`.
 KEEPS_PRIVATE = ("prlimit", "--fsize=1048576")
 FILE_BYTES = 1 << 24
+STOPPED_SECONDS = 1.5
+PCAP_HEADER_BYTES, PCAP_RECORD_BYTES, ERF_LOST_AT = 24, 16, 12
 
 
 def are_placed_in_pages(fabric, host, shown):
     """Whether data of a QP of this host is placed in pages that both ends map; `shown` becomes what `weft status --qps` says of them."""
     shown[:] = [qp for qp in json.loads(fabric.run("status", "--qps", "--json")) if qp["host"] == host]
     return any(qp.get("way") == PLACED and PAGES in qp["why"] for qp in shown)
+
+
+def lost_counts_of(capture):
+    """Of each ERF record of a pcap file, how many packets are missing before it."""
+    at = PCAP_HEADER_BYTES
+    while at < len(capture):
+        kept, = struct.unpack_from("<8xI", capture, at)
+        yield struct.unpack_from(">H", capture, at + PCAP_RECORD_BYTES + ERF_LOST_AT)[0]
+        at += PCAP_RECORD_BYTES + kept
 
 
 class Placement(unittest.TestCase):
@@ -179,6 +191,29 @@ class Placement(unittest.TestCase):
             capture.send_signal(signal.SIGINT)
             capture.wait(timeout=PATIENCE_SECONDS)
         self.wait_for_way(fabric, PLACED)
+
+    def test_a_capture_that_is_stopped_holds_nobody_up(self):
+        """It has every packet until then, and says that some are missing behind it, in the file as well: ERF's loss counter."""
+        fabric = self.fabric(environment=CALLS)
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "capture.pcap"
+            capture = subprocess.Popen([fabric.weft, "capture", "h1", "--output", str(file), "--name", fabric.name], stderr=subprocess.PIPE, text=True,
+                                       env=fabric.environment())
+            self.addCleanup(weft_clients.end, capture)
+            self.wait_until(file.exists, "the capture begins")
+            children = self.start_pair(fabric, "ib_write_bw", "-D", "4", "-s", str(LENGTH))
+            self.wait_until(lambda: file.stat().st_size > 10 * LENGTH, "packets are captured")
+            capture.send_signal(signal.SIGSTOP)
+            time.sleep(STOPPED_SECONDS)
+            capture.send_signal(signal.SIGCONT)
+            for child in children:
+                self.must_succeed(child)
+            capture.send_signal(signal.SIGINT)
+            _, said = capture.communicate(timeout=PATIENCE_SECONDS)
+            self.assertRegex(said, "[1-9][0-9]* packets or more are missing: this command was stopped")
+            in_file = sum(lost_counts_of(file.read_bytes()))  # at most 65535 of a gap
+            self.assertGreater(in_file, 0)
+            self.assertLessEqual(in_file, int(re.search("([0-9]+) packets or more", said)[1]))
 
     def test_who_does_not_want_it_gets_packets(self):
         fabric = self.fabric("--isolate")
