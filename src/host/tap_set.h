@@ -23,9 +23,9 @@ namespace weft::host {
 class TapSet {
  public:
   /// Policy: how long senders wait for a reader. Then it is taken to have stopped, and packets pass
-  /// unseen until it reads again: TapRecord::missed says how many. Less than the time in which a QP
-  /// with short timeouts ends its retries (perftest's: 0.5 s).
-  static constexpr Duration kPatience = Duration::milliseconds(250);
+  /// unseen until it reads again: TapRecord::missed says how many. A request and then its answer
+  /// may wait for so long, and a QP with short timeouts ends its retries in 0.5 s (perftest's).
+  static constexpr Duration kPatience = Duration::milliseconds(150);
   /// Of a set whose owner decides itself how long to wait.
   static constexpr Duration kEndless = Duration::seconds(1'000'000'000);
 

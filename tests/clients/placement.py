@@ -184,7 +184,7 @@ class Placement(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "capture.pcap"
             capture = subprocess.Popen([fabric.weft, "capture", "h1", "--output", str(file), "--name", fabric.name], stdout=subprocess.DEVNULL,
-                                       env=fabric.environment())
+                                       env=fabric.environment(), start_new_session=True)
             self.addCleanup(weft_clients.end, capture)
             self.wait_for_way(fabric, "packets", "capture")
             self.wait_until(lambda: file.exists() and file.stat().st_size > 10 * LENGTH, "packets are captured")
@@ -198,7 +198,7 @@ class Placement(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "capture.pcap"
             capture = subprocess.Popen([fabric.weft, "capture", "h1", "--output", str(file), "--name", fabric.name], stderr=subprocess.PIPE, text=True,
-                                       env=fabric.environment())
+                                       env=fabric.environment(), start_new_session=True)
             self.addCleanup(weft_clients.end, capture)
             self.wait_until(file.exists, "the capture begins")
             children = self.start_pair(fabric, "ib_write_bw", "-D", "4", "-s", str(LENGTH))
