@@ -10,6 +10,8 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -113,8 +115,11 @@ class CaptureFile {
 
   [[nodiscard]] bool is_open() const { return file_ != nullptr; }
   [[nodiscard]] std::string error() const { return pcap_geterr(pcap_); }
-  void flush() { pcap_dump_flush(file_); }
-  void write(const CapturedPacket& packet) {
+  /// All that was written is in the file.
+  [[nodiscard]] Result<void> flush() {
+    return pcap_dump_flush(file_) == 0 ? check() : fail(ErrorCode::Io, "{}", std::strerror(errno));
+  }
+  [[nodiscard]] Result<void> write(const CapturedPacket& packet) {
     constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
     pcap_pkthdr header{};
     header.ts.tv_sec = packet.time_ns / kNanosecondsPerSecond;
@@ -124,9 +129,17 @@ class CaptureFile {
     auto* const out = static_cast<unsigned char*>(static_cast<void*>(file_));
     const void* const bytes = packet.record.data();
     pcap_dump(out, &header, static_cast<const unsigned char*>(bytes));
+    return check();
   }
 
  private:
+  /// pcap_dump() says nothing of a full disk.
+  [[nodiscard]] Result<void> check() const {
+    return std::ferror(pcap_dump_file(file_)) == 0
+               ? Result<void>{}
+               : fail(ErrorCode::Io, "{}", std::strerror(errno));
+  }
+
   pcap_t* pcap_;
   pcap_dumper_t* file_;
 };
@@ -148,7 +161,8 @@ class CaptureSession {
 
  private:
   Result<void> handle_messages();
-  void take_packets();
+  [[nodiscard]] Result<void> take_packets();
+  [[nodiscard]] Result<void> in_file(Result<void> done) const;
   void print_gaps() const;
 
   host::ControlSocket socket_;
@@ -186,14 +200,17 @@ Result<void> CaptureSession::handle_messages() {
       if (!file_->is_open()) {
         return fail(ErrorCode::Io, "{}: {}", options_.path, file_->error());
       }
-      file_->flush();  // readers of the file can see that the capture has started
+      // Readers of the file can see that the capture has started.
+      if (auto flushed = in_file(file_->flush()); !flushed) {
+        return flushed;
+      }
       fmt::print(stderr, "capturing {} into {}; interrupt to end\n", options_.port, options_.path);
     }
   }
 }
 
 /// Merges the packets currently in the rings by time.
-void CaptureSession::take_packets() {
+Result<void> CaptureSession::take_packets() {
   packets_.clear();
   taken_ = 0;
   for (host::TapReader& source : sources_) {
@@ -206,11 +223,24 @@ void CaptureSession::take_packets() {
     return std::pair{packet.time_ns, packet.order};  // keeps packets of a train in order
   });
   for (const CapturedPacket& packet : packets_) {
-    if (options_.count == 0 || written_ < options_.count) {
-      file_->write(packet);
-      ++written_;
+    if (options_.count != 0 && written_ >= options_.count) {
+      break;
     }
+    if (auto done = file_->write(packet); !done) {
+      return done;
+    }
+    ++written_;
   }
+  return taken_ == 0 ? file_->flush() : Result<void>{};
+}
+
+/// A file that lacks what could not be written does not pass for a capture that ended in order.
+Result<void> CaptureSession::in_file(Result<void> done) const {
+  if (done) {
+    return done;
+  }
+  return fail(ErrorCode::Io, "{}: {}; about {} packets are in it, the last of which may be cut off",
+              options_.path, done.error().reason, written_);
 }
 
 /// Senders go on without a reader that has stopped. What they sent last tells nobody that it is
@@ -235,23 +265,24 @@ Result<void> CaptureSession::run() {
   }
   Instant looked_at = os::now();
   while (true) {
+    const bool was_live = file_ != nullptr;
     if (auto handled = handle_messages(); !handled) {
       return handled;
     }
-    longest_pause_ = std::max(longest_pause_, os::now() - std::exchange(looked_at, os::now()));
+    const Duration pause = os::now() - std::exchange(looked_at, os::now());
+    longest_pause_ = was_live ? std::max(longest_pause_, pause) : Duration{};
     // What came until then is kept, and no more is waited for: a busy link always has more.
     const bool must_end = interrupted != 0 || ended_;
     if (file_ != nullptr) {
-      take_packets();
+      if (auto taken = in_file(take_packets()); !taken) {
+        return taken;
+      }
     }
     const bool is_full = options_.count != 0 && written_ >= options_.count;
     if (must_end || is_full) {
       break;
     }
     if (taken_ == 0) {
-      if (file_ != nullptr) {
-        file_->flush();
-      }
       constexpr int kIdleMilliseconds = 1;  // policy: rings hold much more than arrives meanwhile
       pollfd wait{.fd = socket_.fd(), .events = POLLIN, .revents = 0};
       poll(&wait, 1, file_ == nullptr ? 100 : kIdleMilliseconds);
@@ -260,7 +291,9 @@ Result<void> CaptureSession::run() {
   if (file_ == nullptr) {
     return fail(ErrorCode::Refused, "the capture ended before it began");
   }
-  file_->flush();
+  if (auto flushed = in_file(file_->flush()); !flushed) {
+    return flushed;
+  }
   fmt::print(stderr, "{} packets\n", written_);
   print_gaps();
   return {};
