@@ -38,9 +38,9 @@ if(WEFT_SANITIZE)
   # Without RELRO: mold 1.10 begins it with an empty TLS segment, in a page that is not there if the code ends just before a page does.
   # The program loader then says "cannot apply additional memory protection after relocation", about once in a thousand links.
   target_link_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE} LINKER:-z,norelro)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND WEFT_SANITIZE MATCHES "address" AND NOT WEFT_FUZZ)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND WEFT_SANITIZE MATCHES "address|thread" AND NOT WEFT_FUZZ)
     # Shared, as g++ has it: the drop-in libraries answer calls of the C library by a program's links, which a runtime inside of it would take over.
-    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libclang_rt.asan-x86_64.so OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libclang_rt.tsan-x86_64.so OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
     get_filename_component(runtime ${runtime} DIRECTORY)
     target_link_options(weft_options INTERFACE -shared-libasan -Wl,-rpath,${runtime})
   endif()

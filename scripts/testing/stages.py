@@ -10,11 +10,11 @@ HOSTILE = ("run", "cm")
 # a reader that polls the last byte of a word is ordered behind the store of the word by the CPU, not by what the sanitizer
 # knows of addresses; nor does it know of the order that a word from another process makes (VerbsImport). Its own thread in each
 # process keeps tests from entering user namespaces, which a process of several threads may not. The tables of refusals (Explain) say
-# in words what one call of one thread was told: half of the time, and no thread that other tests lack. That of g++ 12 does not lock its
-# allocator over fork(): a child waits for ever for a lock that another thread of its parent held (tests/verbs/forked_program.h).
+# in words what one call of one thread was told: half of the time, and no thread that other tests lack. Clang's, since that of g++ 12
+# does not lock its allocator over fork(): a child waits for ever for a lock that another thread of its parent held.
 TSAN_ROOMS = ("ring", "os", "station", "host", "daemon", "verbs")
 TSAN_TESTS = (*TSAN_ROOMS, "core")  # of the core the tests with threads (tests/core), whose program alone is built
-NOT_UNDER_TSAN = "Interleaving[.]|Explorer[.]|WhileItGrows|VerbsImport[.]|ShowsTheLastByteOfAWriteLast|[.]replay$|Namespace|FunctionFileSystemTest[.]|ProcessEnder|/Explain|VerbsXrcProcesses[.]|GivesUpItsDescriptors|IsSmGoesWithADeadProgram|BetweenHostsReachesTheFile"
+NOT_UNDER_TSAN = "Interleaving[.]|Explorer[.]|WhileItGrows|VerbsImport[.]|ShowsTheLastByteOfAWriteLast|[.]replay$|Namespace|FunctionFileSystemTest[.]|ProcessEnder|/Explain"
 
 ASAN = (("ASAN_OPTIONS", "detect_leaks=1"), ("UBSAN_OPTIONS", "print_stacktrace=1"))
 LONG_CHURN = (("WEFT_CHURN_SECONDS", "60"),)  # tests/core/churn_test.cc, and rounds of completion_threads_test.cc

@@ -6,13 +6,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/sanitizers.h"
 #include "os/run_directory.h"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WEFT_HAS_ADDRESS_SANITIZER
-#endif
-#endif
 
 namespace weft::cli {
 
@@ -116,7 +111,7 @@ Result<void> enter(const std::string& fabric, const std::string& host) {
       before == nullptr || *before == '\0' ? *library : fmt::format("{}:{}", *library, before);
   setenv("LD_LIBRARY_PATH", path.c_str(), 1);
   preload(*netlink, kNetlink.library);
-#if defined(__SANITIZE_ADDRESS__) || defined(WEFT_HAS_ADDRESS_SANITIZER)
+#if WEFT_ADDRESS_SANITIZER
   // The sanitizer's runtime wants to be the first library of a program, which it need not be.
   append_to("ASAN_OPTIONS", "verify_asan_link_order=0");
 #endif

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "base/sanitizers.h"
+
 namespace weft::host {
 namespace {
 
@@ -31,7 +33,7 @@ TEST(PairMemory, StaysReadableWhetherJoinedOrNot) {
     ASSERT_TRUE(lanes && attention);
     ASSERT_TRUE((*here)->join(*lanes, *attention));
     ASSERT_TRUE((*there)->join(*lanes, *attention));
-#ifndef __SANITIZE_THREAD__  // tsan_mapping.h
+#if !WEFT_THREAD_SANITIZER  // tsan_mapping.h
     EXPECT_EQ((*here)->lanes().data(), place.data()) << "the place is the same for good";
 #endif
     put_word((*there)->lanes(), last, round);

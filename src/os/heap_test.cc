@@ -11,17 +11,12 @@
 #include <cstdlib>
 #include <thread>
 
+#include "base/sanitizers.h"
+
 namespace weft::os {
 namespace {
 
-constexpr bool kHasOwnAllocator =
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    true;
-#elif defined(__has_feature)
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-    false;
-#endif
+constexpr bool kHasOwnAllocator = WEFT_ADDRESS_SANITIZER || WEFT_THREAD_SANITIZER;
 
 /// Whether what is freed is mapped afterwards, of sizes that are pieces of their own by default; in
 /// a child, since nothing takes it back.

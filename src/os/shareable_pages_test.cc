@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "os/peer_file.h"
 #include "os/process_pages.h"
 
@@ -98,7 +99,7 @@ TEST_F(PrivateMemory, IsMappedByOthersAndKeepsItsContent) {
 
 /// Who only reads them may go on: a thread that is held looks for its release there.
 TEST_F(PrivateMemory, IsSeenWholeAtAnyTime) {
-#ifdef __SANITIZE_THREAD__
+#if WEFT_THREAD_SANITIZER
   GTEST_SKIP() << "the thread sanitizer takes a new mapping for a write to all of it";
 #endif
   std::atomic<bool> stops{};

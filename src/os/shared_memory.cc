@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/sanitizers.h"
 #include "os/tsan_mapping.h"
 
 namespace weft::os {
@@ -79,7 +80,7 @@ Result<Mapping> map(const UniqueFd& file, int protection, int needed_seals, std:
     return std::unexpected(status.error());
   }
   const auto size = static_cast<std::size_t>(status->st_size);
-#ifdef __SANITIZE_THREAD__
+#if WEFT_THREAD_SANITIZER
   return own(tsan::mappings().map(file.get(), *status, protection), size);
 #else
   return own(mmap(nullptr, size, protection, MAP_SHARED, file.get(), 0), size);
@@ -87,7 +88,7 @@ Result<Mapping> map(const UniqueFd& file, int protection, int needed_seals, std:
 }
 
 void unmap(void* address, std::size_t size) {
-#ifdef __SANITIZE_THREAD__
+#if WEFT_THREAD_SANITIZER
   tsan::mappings().unmap(address, size);
 #else
   munmap(address, size);
@@ -163,7 +164,7 @@ Result<MutableByteSpan> map_shared_at(MutableByteSpan place, const UniqueFd& fil
   if (!status) {
     return std::unexpected(status.error());
   }
-#ifdef __SANITIZE_THREAD__
+#if WEFT_THREAD_SANITIZER
   auto mapped =
       own(tsan::mappings().map(file.get(), *status, PROT_READ | PROT_WRITE), place.size());
 #else

@@ -5,7 +5,9 @@
 // the same file. Tests run several processes of a fabric as one program, and there each file is
 // mapped once, so that the sanitizer checks what processes do to each other, too.
 
-#ifdef __SANITIZE_THREAD__
+#include "base/sanitizers.h"
+
+#if WEFT_THREAD_SANITIZER
 
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "mad/testing/network.h"
 #include "sa/local_service.h"
 #include "sa/sa_client.h"
@@ -23,16 +24,7 @@ using local::DataOpcode;
 using local::DataStatus;
 using wire::PathRecord;
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define WEFT_IS_SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(WEFT_IS_SANITIZED)
-constexpr bool kIsSanitized = true;
-#else
-constexpr bool kIsSanitized = false;
-#endif
+constexpr bool kIsSanitized = WEFT_ADDRESS_SANITIZER || WEFT_THREAD_SANITIZER;
 
 constexpr std::size_t kHeaderBytes = wire::kSizeOf<wire::SaHeader>;
 constexpr Lid kOwnLid{1};

@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/sanitizers.h"
 #include "base/time.h"
 #include "os/clock.h"
 
@@ -108,7 +109,7 @@ PageSharing::~PageSharing() {
 }
 
 bool PageSharing::may_share(std::span<const std::byte> memory, Instant now) const {
-#ifdef __SANITIZE_THREAD__
+#if WEFT_THREAD_SANITIZER
   return false;  // it knows memory by mappings that it has seen (os/tsan_mapping.h)
 #endif
   return is_on_ && tries_ < kMostTries && memory.size() <= kMostBytes &&

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "host/testing/local_process.h"
 #include "os/clock.h"
 #include "os/peer_file.h"
@@ -28,7 +29,7 @@ class SharedMemoryOfAProgram : public ::testing::Test {
   static constexpr std::size_t kPages = 4;
 
   void SetUp() override {
-#ifdef __SANITIZE_THREAD__
+#if WEFT_THREAD_SANITIZER
     GTEST_SKIP() << "the thread sanitizer knows memory by the mappings that it has seen";
 #endif
     make_memory();
