@@ -2,9 +2,11 @@
 
 Unit tests and simulation get no second chance. A live test that fails is run twice more, alone: if it passes both times it is
 unsteady, which the table and the closing line say and its log shows, and does not fail the run. Stages of live programs that wait
-more than they compute run a few at a time; what fails there is run again when they have ended, so that alone means alone.
+more than they compute run a few at a time; what fails there is run again when they have ended, so that alone means alone. What later
+stages build is built ahead while tests wait (build_ahead.py).
 """
 import concurrent.futures
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -15,6 +17,7 @@ import subprocess
 import time
 import xml.etree.ElementTree
 
+from build_ahead import BuildAhead
 from commands import LOGS, ROOT
 
 SKIPPED = 77            # exit status of a check that cannot run here and says why
@@ -129,17 +132,21 @@ def unsteady_of(command, report, log):
 class StageRun:
     """A stage under way. Beside others it goes until a live test fails: that waits until nothing else runs, and is then run again, alone."""
 
-    def __init__(self, stage):
-        self.stage, self.next, self.failed_status = stage, 0, 0
+    def __init__(self, stage, ahead):
+        self.stage, self.ahead, self.next, self.failed_status = stage, ahead, 0, 0
         self.path, self.report = LOGS / f"{stage.name}.log", LOGS / f"{stage.name}.xml"
         self.path.write_text("", encoding="utf-8")
         self.row = {"stage": stage.name, "verdict": "ok", "build_seconds": 0.0, "test_seconds": 0.0, "unsteady": []}
 
     def run(self, alone):
         """The row of the table, or nothing if the rest is to be run alone."""
-        with open(self.path, "a", encoding="utf-8") as log:
+        with open(self.path, "a", encoding="utf-8") as log, contextlib.ExitStack() as own_building:
             while self.next < len(self.stage.commands):
                 command = self.stage.commands[self.next]
+                if command.builds:
+                    own_building.enter_context(self.ahead.held(self.stage))
+                else:
+                    own_building.close()
                 if not self.run_one(command, log, alone):
                     return self.row if "detail" in self.row else None
                 self.next += 1
@@ -153,7 +160,10 @@ class StageRun:
         if not self.failed_status:
             self.failed_status = run_command(with_report(command, self.report) if command.ctest else command, log)
         retried = self.failed_status not in (0, SKIPPED) and (command.live or command.ctest)
-        unsteady = unsteady_of(command, self.report, log) if retried and alone else ()
+        unsteady = ()
+        if retried and alone:
+            with self.ahead.held():
+                unsteady = unsteady_of(command, self.report, log)
         self.row["build_seconds" if command.builds else "test_seconds"] += time.monotonic() - start
         if retried and not alone:
             return False
@@ -166,14 +176,14 @@ class StageRun:
         return "detail" not in self.row
 
 
-def run_stage(stage):
+def run_stage(stage, ahead):
     """A row of the table; the stage's output goes to its log."""
-    return StageRun(stage).run(alone=True)
+    return StageRun(stage, ahead).run(alone=True)
 
 
-def run_beside(chosen, lanes, report):
+def run_beside(chosen, lanes, report, ahead):
     """Rows of stages that wait more than they compute, `lanes` at a time; what fails beside others has its second chance when they have ended."""
-    runs = [StageRun(stage) for stage in chosen]
+    runs = [StageRun(stage, ahead) for stage in chosen]
 
     def one(run):
         row = run.run(alone=len(runs) == 1)
@@ -231,16 +241,20 @@ def run_all(chosen, verbose, lanes=LANES):
             lines = (LOGS / f"{row['stage']}.log").read_text(encoding="utf-8", errors="replace").splitlines()
             print("\n".join("    | " + line for line in telling(lines)[-60:]), flush=True)
 
-    for group in groups_of(chosen):
-        print(f"{'':12} {', '.join(stage.name for stage in group)} ...", flush=True)
-        blocked = {}
-        for stage in group:
-            missing = [row["stage"] for row in results if row["stage"] in stage.needs and row["verdict"] in ("FAILED", "blocked")]
-            if missing:
-                blocked[stage.name] = {"stage": stage.name, "verdict": "blocked", "build_seconds": 0.0, "test_seconds": 0.0, "unsteady": [],
-                                       "detail": "needs " + ", ".join(missing)}
-                report(blocked[stage.name])
-        results += [*blocked.values(), *run_beside([stage for stage in group if stage.name not in blocked], lanes, report)]
+    with BuildAhead(chosen, LOGS / "ahead.log", ROOT) as ahead:
+        for group in groups_of(chosen):
+            print(f"{'':12} {', '.join(stage.name for stage in group)} ...", flush=True)
+            blocked = {}
+            for stage in group:
+                missing = [row["stage"] for row in results if row["stage"] in stage.needs and row["verdict"] in ("FAILED", "blocked")]
+                if missing:
+                    blocked[stage.name] = {"stage": stage.name, "verdict": "blocked", "build_seconds": 0.0, "test_seconds": 0.0, "unsteady": [],
+                                           "detail": "needs " + ", ".join(missing)}
+                    report(blocked[stage.name])
+            results += [*blocked.values(), *run_beside([stage for stage in group if stage.name not in blocked], lanes, report, ahead)]
+            for row in results:
+                if row["verdict"] in ("ok", "unsteady"):
+                    ahead.passed(row["stage"])
     (LOGS / "summary.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return results
 

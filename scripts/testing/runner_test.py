@@ -40,7 +40,7 @@ class Logs(unittest.TestCase):
 
 class Runner(Logs):
     def stage(self, *chosen):
-        return runner.run_stage(commands.Stage("some", "what it is", chosen))
+        return runner.run_stage(commands.Stage("some", "what it is", chosen), runner.BuildAhead((), self.path / "ahead.log", self.path))
 
     def fails_until(self, runs, **options):
         """Fails in its first `runs` runs, then passes."""

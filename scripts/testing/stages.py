@@ -50,7 +50,7 @@ def stages(jobs, long=False):
         Stage("bootstrap", "what the build and the tests need is installed", (Command(("scripts/bootstrap", "--clang"), builds=True),), quick=True),
         Stage("rules", "the house rules, and that our own checkers find what is planted",
               (*script("tools/tidy_test.py"), *script("tools/tidy"), *script("tools/requirements_test.py"), *script("tools/requirements"),
-               *script("scripts/testing/runner_test.py"), *script("scripts/testing/corpora_test.py"), *script("scripts/testing/unit_tests_test.py"), *script("tests/bench/bench_test.py"), *script("cmake/join_sources_test.py"),
+               *script("scripts/testing/runner_test.py"), *script("scripts/testing/build_ahead_test.py"), *script("scripts/testing/corpora_test.py"), *script("scripts/testing/unit_tests_test.py"), *script("tests/bench/bench_test.py"), *script("cmake/join_sources_test.py"),
                *(command for name in JUDGEMENTS for command in script(f"tests/clients/{name}_test.py"))), quick=True),
         Stage("dev", "clang 19 with sanitizers: unit tests, simulation, planted bugs, live tests",
               build("dev") + ctest("dev", jobs, 500 if long else 60, environment=(*ASAN, *churn)), ("bootstrap",), quick=True),

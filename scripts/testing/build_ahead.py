@@ -1,0 +1,88 @@
+"""Builds of later stages while tests wait, by processes that get only the CPU time that others leave. Standard library only.
+
+A run without a compiler cache builds for longer than it tests, one after the other, and half of the tests wait for timers and for
+each other. What was built ahead the stage finds done; what was not, it builds itself, and it alone reports what fails. Nothing is
+built ahead beside a stage's own building, nor while a test has its second chance, alone.
+"""
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+
+WITH_IDLE_TIME = ("chrt", "--idle", "0")  # SCHED_IDLE: anybody else who can run, does
+
+
+class BuildAhead:
+    """Builds of `stages`, in their order: each as soon as what its stage needs has passed."""
+
+    def __init__(self, stages, log, folder):
+        self._todo = [(stage, command) for stage in stages if stage.needs for command in stage.commands if command.builds]
+        self._log, self._folder = log, folder
+        self._passed, self._holders, self._has_ended = set(), 0, False
+        self._child = None
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._work)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        with self._changed:
+            self._has_ended = True
+            self._stop()
+        self._thread.join()
+
+    def passed(self, stage):
+        with self._changed:
+            self._passed.add(stage)
+            self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def held(self, stage=None):
+        """Nothing is built ahead meanwhile; nor is what `stage` builds afterwards: it is about to do so itself."""
+        with self._changed:
+            self._holders += 1
+            self._todo = [each for each in self._todo if each[0] is not stage]
+            self._stop()
+            self._changed.wait_for(lambda: self._child is None)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._holders -= 1
+                self._changed.notify_all()
+
+    def _stop(self):
+        self._changed.notify_all()
+        if self._child is not None:
+            with contextlib.suppress(ProcessLookupError):  # of its group the last has just ended
+                os.killpg(self._child.pid, signal.SIGKILL)
+
+    def _next(self):
+        """The first of the builds whose turn has come; a stage's are in order."""
+        return next((each for each in self._todo if set(each[0].needs) <= self._passed), None)
+
+    def _work(self):
+        with self._changed, open(self._log, "w", encoding="utf-8") as log:
+            while True:
+                self._changed.wait_for(lambda: self._has_ended or not self._holders and self._next())
+                if self._has_ended:
+                    return
+                chosen = self._next()
+                command = chosen[1]
+                log.write(f"\n$ {command.shown()}\n")
+                log.flush()
+                self._child = subprocess.Popen((*WITH_IDLE_TIME, *command.argv), cwd=self._folder, stdout=log, stderr=subprocess.STDOUT,
+                                               stdin=subprocess.DEVNULL, env={**os.environ, **command.variables()}, start_new_session=True)
+                self._changed.release()
+                try:
+                    self._child.wait()
+                finally:
+                    self._changed.acquire()
+                self._child = None
+                was_stopped = self._holders or self._has_ended
+                if not was_stopped and chosen in self._todo:
+                    self._todo.remove(chosen)
+                self._changed.notify_all()

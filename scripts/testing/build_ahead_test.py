@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""What is built ahead, when, and by what right: against stages that leave marks in a folder."""
+import io
+import os
+import pathlib
+import sys
+import tempfile
+import time
+import unittest
+import unittest.mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import commands  # noqa: E402
+import runner  # noqa: E402
+
+LONG = 20  # seconds that no step takes
+ENDLESS = 3 * LONG
+WAIT = f"""
+import os, pathlib, sys, time
+def wait_for(path):
+    end = time.monotonic() + {LONG}
+    while not pathlib.Path(path).exists():
+        time.sleep(0.02)
+        if time.monotonic() > end:
+            sys.exit(f'no {{path}}')
+"""
+
+
+class BuildsAhead(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name)
+        for name in ("LOGS", "ROOT"):
+            patch = unittest.mock.patch.object(runner, name, self.path)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def python(self, text, **options):
+        return commands.Command((sys.executable, "-c", WAIT + text), **options)
+
+    def run_all(self, *chosen):
+        with unittest.mock.patch("sys.stdout", io.StringIO()):
+            return {row["stage"]: row["verdict"] for row in runner.run_all(chosen, False)}
+
+    def stage(self, name, *chosen, needs=("first",)):
+        return commands.Stage(name, "what it is", chosen, needs=needs)
+
+    def first(self, text="pass"):
+        return self.stage("first", self.python(text), needs=())
+
+    def test_while_a_test_waits_and_only_in_time_that_others_leave(self):
+        builds = self.python("open(f'policy{os.path.exists(\"policy0\"):d}', 'w').write(str(os.sched_getscheduler(0)))", builds=True)
+        waits = self.python("wait_for('policy0'); time.sleep(0.2)")
+        self.assertEqual(self.run_all(self.first(), self.stage("tests", waits), self.stage("later", builds)),
+                         {"first": "ok", "tests": "ok", "later": "ok"})
+        self.assertEqual([(self.path / f"policy{number}").read_text() for number in (0, 1)], [str(os.SCHED_IDLE), str(os.SCHED_OTHER)],
+                         "ahead, and then by the stage, which looks whether all is done")
+
+    def test_not_before_what_it_needs_has_passed(self):
+        builds = self.python("open('built', 'w')", builds=True)
+        looks = self.python("time.sleep(0.5); sys.exit(os.path.exists('built'))")
+        self.assertEqual(self.run_all(self.stage("first", looks, needs=()), self.stage("later", builds)), {"first": "ok", "later": "ok"})
+        (self.path / "built").unlink()
+        fails = self.stage("first", self.python("sys.exit(1)"), needs=())
+        self.assertEqual(self.run_all(fails, self.stage("tests", looks, needs=()), self.stage("later", builds)),
+                         {"first": "FAILED", "tests": "ok", "later": "blocked"})
+        self.assertFalse((self.path / "built").exists())
+
+    def test_not_beside_a_stages_own_building(self):
+        # What is built ahead does not end by itself; a second stage's own building, and its tests, see it gone.
+        endless = self.python(f"open(f'pid{{os.getpid()}}', 'w'); time.sleep({ENDLESS} if os.sched_getscheduler(0) == os.SCHED_IDLE else 0)", builds=True)
+        sees_none = ("import glob\n"
+                     "def running(): return [pid for pid in glob.glob('pid*') if os.path.exists(f'/proc/{pid[3:]}')]\n")
+        waits = self.python(sees_none + f"end = time.monotonic() + {LONG}\nwhile not running() and time.monotonic() < end: time.sleep(0.02)\nsys.exit(not running())")
+        builds = self.python(sees_none + "sys.exit(len(running()))", builds=True)
+        start = time.monotonic()
+        self.assertEqual(self.run_all(self.first(), self.stage("waits", waits), self.stage("builds", builds, waits), self.stage("later", endless)),
+                         {"first": "ok", "waits": "ok", "builds": "ok", "later": "ok"})
+        self.assertLess(time.monotonic() - start, ENDLESS)
+
+    def test_nothing_is_left_when_the_run_ends(self):
+        endless = self.python(f"import subprocess; child = subprocess.Popen(['sleep', '{ENDLESS}']); open('new', 'w').write(str(child.pid)); os.rename('new', 'pid'); child.wait()", builds=True)
+        start = time.monotonic()
+        with runner.BuildAhead([self.stage("later", endless)], self.path / "ahead.log", self.path) as ahead:
+            ahead.passed("first")
+            end = time.monotonic() + LONG
+            while not (self.path / "pid").exists() and time.monotonic() < end:
+                time.sleep(0.02)
+        state = pathlib.Path("/proc", (self.path / "pid").read_text(), "stat")
+        end = time.monotonic() + LONG
+        while state.exists() and state.read_text().split()[2] != "Z" and time.monotonic() < end:
+            time.sleep(0.02)
+        self.assertFalse(state.exists() and state.read_text().split()[2] != "Z")
+        self.assertLess(time.monotonic() - start, ENDLESS)
+
+
+if __name__ == "__main__":
+    unittest.main()
