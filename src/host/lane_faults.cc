@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "fabric/link_crossing.h"
 #include "hca/packet_record.h"
 #include "hca/train.h"
@@ -62,9 +63,10 @@ SendOutcome Lane::delay_singles(Out& out, Route& route, const hca::PacketHeader&
   const std::size_t payload_bytes = total_bytes(gather);
   std::array<std::byte, kMaxTrainBytes> payload;
   WEFT_DEBUG_ASSERT(payload_bytes <= payload.size(), "the payload is as long as the headers say");
-  std::byte* end = payload.data();
+  MutableByteSpan rest{payload};
   for (const ByteSpan piece : gather) {
-    end = std::ranges::copy(piece, end).out;
+    copy_bytes(rest, piece);
+    rest = rest.subspan(piece.size());
   }
   const hca::Packet train{.header = header, .payload = ByteSpan{payload}.first(payload_bytes)};
 

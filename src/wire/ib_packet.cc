@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "wire/crc.h"
 
 namespace weft::wire {
@@ -77,7 +78,7 @@ void serialise(const IbPacket& packet, std::vector<std::byte>& out) {
   TransportHeaders transport = packet.transport;
   transport.bth.pad_count = static_cast<std::uint8_t>(pad);
   at += pack(transport, bytes.subspan(at));
-  std::ranges::copy(packet.payload, bytes.begin() + static_cast<std::ptrdiff_t>(at));
+  copy_bytes(bytes.subspan(at), packet.payload);
   const auto icrc = icrc_of(bytes.first(total - kIcrcBytes), packet.grh.has_value());
   std::ranges::copy(icrc, bytes.begin() + static_cast<std::ptrdiff_t>(total - kIcrcBytes));
   Vcrc vcrc;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "iscsi/text.h"
 #include "os/clock.h"
 #include "programs/loop/waiter.h"
@@ -31,7 +32,7 @@ class InitiatorPath::Call final : public weft::iscsi::InitiatorClient {
     command_.client = this;
     if (!command.data_out.empty()) {
       command_.data_out = kind.allocate(command.data_out.size());
-      std::ranges::copy(command.data_out, command_.data_out.octets().begin());
+      copy_bytes(command_.data_out.octets(), command.data_out);
     }
     if (!command.data_in.empty()) {
       command_.data_in = kind.allocate(command.data_in.size());
@@ -165,7 +166,7 @@ DiskAnswer InitiatorPath::execute(const DiskCommand& command) {
   const InitiatorOutcome& outcome = call.outcome();
   if (outcome.kind == InitiatorOutcome::Kind::Answered) {
     const std::size_t came = std::min(outcome.data_in_bytes, command.data_in.size());
-    std::ranges::copy(call.command().data_in.octets().first(came), command.data_in.begin());
+    copy_bytes(command.data_in, call.command().data_in.octets().first(came));
     return {.kind = DiskAnswer::Kind::Answered,
             .status = static_cast<scsi::Status>(outcome.status),
             .sense = outcome.sense,

@@ -425,7 +425,9 @@ void ConnectedPort::post(Connection& connection, ByteSpan header, ByteSpan packe
     return;
   }
   const std::uint32_t slot = free_.back();
-  std::ranges::copy(packet, std::ranges::copy(header, slot_at(slot)).out);
+  const MutableByteSpan place{slot_at(slot), kSlotBytes};
+  copy_bytes(place, header);
+  copy_bytes(place.subspan(header.size()), packet);
   ibv_sge piece{.addr = std::bit_cast<std::uint64_t>(slot_at(slot)),
                 .length = static_cast<std::uint32_t>(bytes),
                 .lkey = mr_->lkey};

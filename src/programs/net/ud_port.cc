@@ -12,6 +12,7 @@
 #include <span>
 #include <utility>
 
+#include "base/bytes.h"
 #include "verbs/mtu.h"
 #include "wire/grh.h"
 
@@ -286,7 +287,7 @@ void UdPort::send(const mad::Datagram& datagram) {
     return;
   }
   const std::uint32_t slot = free_.back();
-  std::ranges::copy(datagram.payload, slot_at(slot));
+  copy_bytes({slot_at(slot), kSlotBytes}, datagram.payload);
   ibv_sge piece{.addr = std::bit_cast<std::uint64_t>(slot_at(slot)),
                 .length = static_cast<std::uint32_t>(datagram.payload.size()),
                 .lkey = mr_->lkey};
