@@ -1,6 +1,7 @@
 #include "ulp/opa_vnic/control_port.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "wire/opa/packet_16b.h"
@@ -84,7 +85,7 @@ void ControlPort::handle_packet(PortNumber number, ByteSpan bytes) {
     return;
   }
   const auto packet = wire::parse_opa_ethernet(bytes);
-  const auto vesw_id = wire::vesw_id_of(bytes);
+  const auto vesw_id = packet ? std::optional{packet->header.vesw_id} : wire::vesw_id_of(bytes);
   VirtualPort* const vport = vesw_id ? port->find_vesw(*vesw_id) : nullptr;
   if (vport == nullptr || !packet) {
     // What belongs to nobody counts at the first virtual port.

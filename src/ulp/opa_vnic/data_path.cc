@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "ulp/opa_vnic/planted_bug.h"
@@ -59,22 +59,28 @@ std::expected<VirtualPort::Sent, TxDrop> VirtualPort::form_packet(ByteSpan frame
       .pkey = PKey{info_.vesw.pkey},
       .entropy = facts->entropy,
       .vesw_id = info_.vesw.vesw_id};
-  std::vector<std::byte> padded{frame.begin(), frame.end()};
-  padded.resize(std::max(padded.size(), wire::kMinEthernetFrameBytes));
-  counters_.count_sent(*facts, padded.size());
-  return Sent{.packet = wire::to_opa_packet(header, padded), .vl = lanes.vl};
+  std::array<std::byte, wire::kMinEthernetFrameBytes> padded{};
+  if (frame.size() < padded.size()) {
+    copy_bytes(padded, frame);
+    frame = padded;
+  }
+  counters_.count_sent(*facts, frame.size());
+  return Sent{.packet = wire::to_opa_packet(header, frame), .vl = lanes.vl};
 }
 
 std::expected<ByteSpan, RxDrop> VirtualPort::receive(const wire::OpaEthernetPacket& packet) {
-  if (const auto drop = check(packet)) {
+  const auto facts = facts_of(packet.frame);
+  if (const auto drop = check(packet, facts)) {
     counters_.count(*drop);
     return std::unexpected(*drop);
   }
-  counters_.count_received(*facts_of(packet.frame), packet.frame.size());
+  counters_.count_received(*facts, packet.frame.size());
   return packet.frame;
 }
 
-std::optional<RxDrop> VirtualPort::check(const wire::OpaEthernetPacket& packet) const {
+/// None: the frame is whole, and so has facts.
+std::optional<RxDrop> VirtualPort::check(const wire::OpaEthernetPacket& packet,
+                                         const std::optional<FrameFacts>& facts) const {
   if (!packet.has_valid_icrc) {
     return RxDrop::Damaged;
   }
@@ -87,10 +93,10 @@ std::optional<RxDrop> VirtualPort::check(const wire::OpaEthernetPacket& packet) 
   if (packet.frame.size() > max_frame_bytes()) {
     return RxDrop::Oversize;
   }
-  if (packet.frame.size() < wire::kMinEthernetFrameBytes) {
+  if (!facts || packet.frame.size() < wire::kMinEthernetFrameBytes) {
     return RxDrop::Runt;
   }
-  if (!is_for_interface(facts_of(packet.frame)->destination)) {
+  if (!is_for_interface(facts->destination)) {
     return RxDrop::NotForUs;
   }
   return std::nullopt;

@@ -16,6 +16,7 @@
 #include "base/time.h"
 #include "ulp/opa_vnic/counters.h"
 #include "ulp/opa_vnic/dlid.h"
+#include "ulp/opa_vnic/frame.h"
 #include "ulp/opa_vnic/mac_list.h"
 #include "ulp/opa_vnic/mac_table.h"
 #include "ulp/opa_vnic/trap_pacer.h"
@@ -105,7 +106,8 @@ class VirtualPort {
 
  private:
   [[nodiscard]] std::expected<Sent, TxDrop> form_packet(ByteSpan frame);
-  [[nodiscard]] std::optional<RxDrop> check(const wire::OpaEthernetPacket& packet) const;
+  [[nodiscard]] std::optional<RxDrop> check(const wire::OpaEthernetPacket& packet,
+                                            const std::optional<FrameFacts>& facts) const;
   [[nodiscard]] bool is_for_interface(const wire::MacAddress& destination) const;
   [[nodiscard]] std::size_t max_frame_bytes() const;
   void apply(Instant now);

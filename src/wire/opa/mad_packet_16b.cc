@@ -9,10 +9,7 @@ std::vector<std::byte> to_opa_mad_packet(Opa16bHeader header,
                                          const Opa16bManagementHeader& management, ByteSpan mad) {
   WEFT_ASSERT(mad.size() == kOpaMadBytes, "MADs of Omni-Path have one length");
   header.l4_type = kOpaL4Fm;
-  const auto qps = pack(management);
-  std::vector<std::byte> content(qps.begin(), qps.end());
-  content.insert(content.end(), mad.begin(), mad.end());
-  return to_opa_16b(header, content);
+  return to_opa_16b(header, pack(management), mad);
 }
 
 Result<OpaMadPacket> parse_opa_mad(ByteSpan packet) {

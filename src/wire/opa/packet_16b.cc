@@ -38,17 +38,18 @@ constexpr std::byte kPadMask{0x07};
 
 }  // namespace
 
-std::vector<std::byte> to_opa_16b(Opa16bHeader header, ByteSpan content) {
-  WEFT_ASSERT(content.size() <= kMaxOpaContentBytes, "the sender has compared it with the MTU");
-  const std::size_t pad =
-      (kOpaUnitBytes - (kOverhead + content.size()) % kOpaUnitBytes) % kOpaUnitBytes;
-  std::vector<std::byte> packet(kOverhead + content.size() + pad);
+std::vector<std::byte> to_opa_16b(Opa16bHeader header, ByteSpan content, ByteSpan more) {
+  const std::size_t bytes = content.size() + more.size();
+  WEFT_ASSERT(bytes <= kMaxOpaContentBytes, "the sender has compared it with the MTU");
+  const std::size_t pad = (kOpaUnitBytes - (kOverhead + bytes) % kOpaUnitBytes) % kOpaUnitBytes;
+  std::vector<std::byte> packet(kOverhead + bytes + pad);
   header.length_units = static_cast<std::uint16_t>(packet.size() / kOpaUnitBytes);
   const std::span<std::byte> whole{packet};
   const auto packed = pack(header);
   copy_bytes(whole, ByteSpan{packed}.first(kOpaLinkHeaderBytes));
-  const auto body = whole.subspan(kOpaLinkHeaderBytes, content.size() + pad);
+  const auto body = whole.subspan(kOpaLinkHeaderBytes, bytes + pad);
   copy_bytes(body, content);
+  copy_bytes(body.subspan(content.size()), more);
   copy_bytes(whole.subspan(kOpaLinkHeaderBytes + body.size()), icrc_of(header, body));
   packet.back() = static_cast<std::byte>(pad);
   return packet;
@@ -85,10 +86,7 @@ Result<Opa16bPacket> parse_opa_16b(ByteSpan packet) {
 std::vector<std::byte> to_opa_packet(Opa16bHeader header, ByteSpan frame) {
   WEFT_ASSERT(frame.size() <= kMaxOpaFrameBytes, "the sender has compared the frame with the MTU");
   const auto packed = pack(header);
-  const ByteSpan ethernet = ByteSpan{packed}.subspan(kOpaLinkHeaderBytes);
-  std::vector<std::byte> content(ethernet.begin(), ethernet.end());
-  content.insert(content.end(), frame.begin(), frame.end());
-  return to_opa_16b(header, content);
+  return to_opa_16b(header, ByteSpan{packed}.subspan(kOpaLinkHeaderBytes), frame);
 }
 
 Result<OpaEthernetPacket> parse_opa_ethernet(ByteSpan packet) {

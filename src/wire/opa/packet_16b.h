@@ -105,8 +105,9 @@ struct OpaEthernetPacket {
 };
 
 /// The packet whose link header is that of `header`, with its length set here, and with `content`
-/// behind it: at most kMaxOpaContentBytes (asserted).
-[[nodiscard]] std::vector<std::byte> to_opa_16b(Opa16bHeader header, ByteSpan content);
+/// and then `more` behind it: at most kMaxOpaContentBytes together (asserted).
+[[nodiscard]] std::vector<std::byte> to_opa_16b(Opa16bHeader header, ByteSpan content,
+                                                ByteSpan more = {});
 
 /// Fails for what is too short or no 16B packet, and for a length field that is not that of the
 /// packet.
