@@ -9,8 +9,10 @@ import os
 import signal
 import subprocess
 import threading
+import time
 
 WITH_IDLE_TIME = ("chrt", "--idle", "0")  # SCHED_IDLE: anybody else who can run, does
+ENDS_WITHIN = 20                          # policy: seconds, from SIGTERM to SIGKILL
 
 
 class BuildAhead:
@@ -20,7 +22,7 @@ class BuildAhead:
         self._todo = [(stage, command) for stage in stages if stage.needs for command in stage.commands if command.builds]
         self._log, self._folder = log, folder
         self._passed, self._holders, self._has_ended = set(), 0, False
-        self._child = None
+        self._child, self._kill_at = None, None
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._work)
 
@@ -55,10 +57,15 @@ class BuildAhead:
                 self._changed.notify_all()
 
     def _stop(self):
+        """Ninja's compilers are in groups of their own, which it ends itself if it is told to end."""
         self._changed.notify_all()
-        if self._child is not None:
-            with contextlib.suppress(ProcessLookupError):  # of its group the last has just ended
-                os.killpg(self._child.pid, signal.SIGKILL)
+        if self._child is not None and self._kill_at is None:
+            self._kill_at = time.monotonic() + ENDS_WITHIN
+            self._signal(signal.SIGTERM)
+
+    def _signal(self, number):
+        with contextlib.suppress(ProcessLookupError):  # the last of the group has just ended
+            os.killpg(self._child.pid, number)
 
     def _next(self):
         """The first of the builds whose turn has come; a stage's are in order."""
@@ -76,13 +83,21 @@ class BuildAhead:
                 log.flush()
                 self._child = subprocess.Popen((*WITH_IDLE_TIME, *command.argv), cwd=self._folder, stdout=log, stderr=subprocess.STDOUT,
                                                stdin=subprocess.DEVNULL, env={**os.environ, **command.variables()}, start_new_session=True)
-                self._changed.release()
-                try:
-                    self._child.wait()
-                finally:
-                    self._changed.acquire()
-                self._child = None
-                was_stopped = self._holders or self._has_ended
-                if not was_stopped and chosen in self._todo:
+                self._wait_for_child()
+                if self._kill_at is None and chosen in self._todo:
                     self._todo.remove(chosen)
+                self._child, self._kill_at = None, None
                 self._changed.notify_all()
+
+    def _wait_for_child(self):
+        while True:
+            self._changed.release()
+            try:
+                self._child.wait(0.2)
+                return
+            except subprocess.TimeoutExpired:
+                pass
+            finally:
+                self._changed.acquire()
+            if self._kill_at is not None and time.monotonic() > self._kill_at:
+                self._signal(signal.SIGKILL)

@@ -11,6 +11,7 @@ import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import build_ahead  # noqa: E402
 import commands  # noqa: E402
 import runner  # noqa: E402
 
@@ -80,20 +81,42 @@ class BuildsAhead(unittest.TestCase):
                          {"first": "ok", "waits": "ok", "builds": "ok", "later": "ok"})
         self.assertLess(time.monotonic() - start, ENDLESS)
 
-    def test_nothing_is_left_when_the_run_ends(self):
-        endless = self.python(f"import subprocess; child = subprocess.Popen(['sleep', '{ENDLESS}']); open('new', 'w').write(str(child.pid)); os.rename('new', 'pid'); child.wait()", builds=True)
-        start = time.monotonic()
-        with runner.BuildAhead([self.stage("later", endless)], self.path / "ahead.log", self.path) as ahead:
+    def is_gone(self, pid):
+        state = pathlib.Path("/proc", pid, "stat")
+        return not state.exists() or state.read_text().split()[2] == "Z"
+
+    def ended(self, endless):
+        """Seconds until a build that does not end by itself has ended with the run, and whether the process that it started has."""
+        with runner.BuildAhead([self.stage("later", self.python(endless, builds=True))], self.path / "ahead.log", self.path) as ahead:
             ahead.passed("first")
             end = time.monotonic() + LONG
             while not (self.path / "pid").exists() and time.monotonic() < end:
                 time.sleep(0.02)
-        state = pathlib.Path("/proc", (self.path / "pid").read_text(), "stat")
-        end = time.monotonic() + LONG
-        while state.exists() and state.read_text().split()[2] != "Z" and time.monotonic() < end:
+            start = time.monotonic()
+        taken, pid, end = time.monotonic() - start, (self.path / "pid").read_text(), time.monotonic() + 1
+        while not self.is_gone(pid) and time.monotonic() < end:
             time.sleep(0.02)
-        self.assertFalse(state.exists() and state.read_text().split()[2] != "Z")
-        self.assertLess(time.monotonic() - start, ENDLESS)
+        return taken, self.is_gone(pid)
+
+    def test_nothing_is_left_when_the_run_ends(self):
+        # As ninja and its compilers are: each of these in a group of its own, which ninja ends.
+        ninja = ("import signal, subprocess\n"
+                 f"child = subprocess.Popen(['sleep', '{ENDLESS}'], start_new_session=True)\n"
+                 "signal.signal(signal.SIGTERM, lambda *_: (child.kill(), sys.exit(2)))\n"
+                 "open('new', 'w').write(str(child.pid)); os.rename('new', 'pid')\n"
+                 "child.wait()")
+        taken, is_gone = self.ended(ninja)
+        self.assertTrue(is_gone)
+        self.assertLess(taken, LONG)
+
+    def test_what_does_not_end_is_killed(self):
+        deaf = ("import signal\n"
+                "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+                f"open('new', 'w').write(str(os.getpid())); os.rename('new', 'pid'); time.sleep({ENDLESS})")
+        with unittest.mock.patch.object(build_ahead, "ENDS_WITHIN", 1):
+            taken, is_gone = self.ended(deaf)
+        self.assertTrue(is_gone)
+        self.assertLess(taken, LONG)
 
 
 if __name__ == "__main__":
