@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT / "tests" / "clients"))
 import weft_clients  # noqa: E402  (it lies in the folder above)
 
 SETTLE_SECONDS = 5      # policy: how long the daemon may take to forget a program
+REST_SECONDS = 0.3      # policy: how long it has become no fewer
 MOST_MADS = 30          # policy: that a host of a pair sends while programs begin
 FILES_OF_FABRIC = {"control", "lock", "log", "sys"}
 CHARACTERS_SHOWN = 1500
@@ -148,7 +149,17 @@ class Fabric(weft_clients.Fabric):
         """What a fabric without programs has; a program that is forgotten leaves it as it was."""
         inside = set(os.listdir(f"{self.run_directory}/{self.name}"))
         return {"run directory": self.files(), "foreign files": sorted(inside - FILES_OF_FABRIC),
-                "programs": sorted(self.programs()), "descriptors": descriptors(self.daemon)}
+                "programs": sorted(self.programs()), "descriptors": self.descriptors_at_rest()}
+
+    def descriptors_at_rest(self):
+        """The daemon's when it has closed what the question for its programs came by: the fewest, when they become no fewer."""
+        fewest, until = descriptors(self.daemon), time.monotonic() + REST_SECONDS
+        while time.monotonic() < until:
+            time.sleep(0.02)
+            now = descriptors(self.daemon)
+            if sum(now.values()) < sum(fewest.values()):
+                fewest, until = now, time.monotonic() + REST_SECONDS
+        return fewest
 
     def must_settle(self, before):
         """Everything of programs that have ended is gone."""
