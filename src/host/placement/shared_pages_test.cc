@@ -306,6 +306,7 @@ TEST_F(PlacementsInPages, OfAStoppedInitiatorChangeNothingWhenItGoesOn) {
       new (map(sizeof(std::atomic<int>), MAP_SHARED | MAP_ANONYMOUS, -1)) std::atomic<int>{};
   for (int round = 0; round < 20; ++round) {
     *copies = 0;
+    std::ranges::fill(shared_, std::byte{});  // as two that meet have it: without grants of before
     const pid_t child = fork();
     if (child == 0) {
       while (write_all() != PlacementWay::SharedPages) {
@@ -318,11 +319,12 @@ TEST_F(PlacementsInPages, OfAStoppedInitiatorChangeNothingWhenItGoesOn) {
     }
     owned_.open(shared_, 0, child);  // whose threads are looked at
     grant();
+    int status = 0;
     while (*copies < 10) {
+      ASSERT_EQ(waitpid(child, &status, WNOHANG), 0) << "it has ended with " << WEXITSTATUS(status);
       std::this_thread::yield();
     }
     kill(child, SIGSTOP);
-    int status = 0;
     ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
     ASSERT_TRUE(WIFSTOPPED(status)) << "it has ended with " << WEXITSTATUS(status);
     const auto start = std::chrono::steady_clock::now();
