@@ -46,6 +46,8 @@ class InitiatorPath::Call final : public weft::iscsi::InitiatorClient {
   }
   [[nodiscard]] const InitiatorOutcome& outcome() const { return outcome_; }
 
+  Call* next{};  ///< of those that are to be submitted
+
   void handle_outcome(InitiatorCommand& /*command*/, const InitiatorOutcome& outcome,
                       Instant /*now*/) override {
     outcome_ = outcome;
@@ -161,7 +163,9 @@ void InitiatorPath::handle_state(SessionState state, std::string_view reason) {
 
 DiskAnswer InitiatorPath::execute(const DiskCommand& command) {
   Call call{lun_, command, kind_};
-  act([&](Instant now) { session_.submit(call.command(), now); });
+  if (submitted_.push(call)) {
+    asio::post(loop_, [this] { submit_all(); });
+  }
   call.wait();
   const InitiatorOutcome& outcome = call.outcome();
   if (outcome.kind == InitiatorOutcome::Kind::Answered) {
@@ -178,6 +182,12 @@ DiskAnswer InitiatorPath::execute(const DiskCommand& command) {
           .reason = outcome.kind == InitiatorOutcome::Kind::Aborted
                         ? "the target did not answer in time"
                         : fmt::format("the session is {}: {}", name_of(state_), reason_)};
+}
+
+void InitiatorPath::submit_all() {
+  submitted_.take_all(
+      [this, now = os::now()](Call& call) { session_.submit(call.command(), now); });
+  settle();
 }
 
 Result<std::vector<FoundTarget>> InitiatorPath::discover() {

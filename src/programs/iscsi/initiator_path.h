@@ -19,6 +19,7 @@
 #include "programs/iscsi/libcrypto_chap.h"
 #include "programs/iscsi/link.h"
 #include "programs/loop/deadline_timer.h"
+#include "programs/loop/handoff_list.h"
 #include "scsi/lun.h"
 
 namespace weft::programs::iscsi {
@@ -54,6 +55,7 @@ class InitiatorPath final : public disk::DiskPath, private weft::iscsi::Initiato
   void handle_scsi_event(std::uint64_t /*lun*/, ByteSpan /*sense*/) override {}
   [[nodiscard]] weft::iscsi::ChapLibrary& chap_library() override { return chap_; }
   void act(std::function<void(Instant)> act);
+  void submit_all();
   void settle();
   void expire();
   [[nodiscard]] bool wait_for_state(const std::function<bool(weft::iscsi::SessionState)>& wanted,
@@ -68,6 +70,7 @@ class InitiatorPath final : public disk::DiskPath, private weft::iscsi::Initiato
   const LinkKind kind_;
   std::vector<std::unique_ptr<Link>> links_;  // by CID
   weft::iscsi::InitiatorSession session_;
+  HandoffList<Call> submitted_;
   std::thread thread_;
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;

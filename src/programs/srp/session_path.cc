@@ -45,6 +45,7 @@ class SessionPath::Call {
  public:
   BufferPool::Lease buffer;  ///< empty: no data
   Request request;
+  Call* next{};  ///< of those that are to be submitted
 
   void end(const Outcome& outcome) {
     outcome_ = outcome;
@@ -327,7 +328,20 @@ DiskAnswer SessionPath::execute(const DiskCommand& command) {
   }
   const std::uint64_t id = next_call_.fetch_add(1, std::memory_order_relaxed);
   call.request.id = id;
-  act([this, id, &call](Instant now) {
+  if (submitted_.push(call)) {
+    asio::post(loop_, [this] { submit_all(); });
+  }
+  while (!call.wait_for(Duration::seconds(options_.timeout_seconds))) {
+    log_(fmt::format("command {} is not answered, and aborted", id));
+    // The session aborts, resets or makes a new channel, so that this ends.
+    act([this, id](Instant now) { std::ignore = multipath_->abort(id, now); });
+  }
+  return answer_of(call, command);
+}
+
+void SessionPath::submit_all() {
+  submitted_.take_all([this, now = os::now()](Call& call) {
+    const std::uint64_t id = call.request.id;
     calls_.emplace(id, &call);
     // What was interrupted is sent again by the disk, which knows what may be executed twice.
     if (const auto sent = multipath_->submit(call.request, false, now); !sent) {
@@ -335,12 +349,7 @@ DiskAnswer SessionPath::execute(const DiskCommand& command) {
       call.end({.kind = Outcome::Kind::PathFailed});
     }
   });
-  while (!call.wait_for(Duration::seconds(options_.timeout_seconds))) {
-    log_(fmt::format("command {} is not answered, and aborted", id));
-    // The session aborts, resets or makes a new channel, so that this ends.
-    act([this, id](Instant now) { std::ignore = multipath_->abort(id, now); });
-  }
-  return answer_of(call, command);
+  settle();
 }
 
 DiskAnswer SessionPath::answer_of(Call& call, const DiskCommand& command) {

@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "programs/disk/disk_path.h"
 #include "programs/loop/deadline_timer.h"
+#include "programs/loop/handoff_list.h"
 #include "programs/srp/initiator_device.h"
 #include "programs/srp/session_leg.h"
 #include "programs/srp/status_report.h"
@@ -71,6 +72,7 @@ class SessionPath final : public disk::DiskPath,
   Result<void> start();
   [[nodiscard]] Result<SessionLegOptions> options_of(const TargetUrl& target);
   void act(std::function<void(Instant)> act);
+  void submit_all();
   void settle();
   void expire();
   void say(const std::string& reason);
@@ -104,6 +106,7 @@ class SessionPath final : public disk::DiskPath,
   bool is_ending_{};
 
   std::atomic<std::uint64_t> next_call_{1};
+  HandoffList<Call> submitted_;
   std::thread thread_;
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
