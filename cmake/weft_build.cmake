@@ -121,7 +121,7 @@ endfunction()
 # weft_program(TARGET SOURCE): the program of a room of commands. CLI11 is compiled in each, for ten seconds where it is optimised.
 function(weft_program target source)
   add_executable(${target} ${source})
-  target_compile_options(${target} PRIVATE ${WEFT_TEST_OPTIMIZATION})
+  target_compile_options(${target} PRIVATE ${WEFT_COMMAND_OPTIMIZATION})
 endfunction()
 
 # weft_discover_tests(TARGET PREFIX [LIVE pattern...]): every test of the program becomes PREFIX.Suite.Case; those that match a

@@ -2,6 +2,7 @@
 # once a source; a HEADER is a heavy one that only this target uses. tools/tidy sees to it that sources include what they use all the same.
 option(WEFT_PCH "Precompile the standard library, fmt and GoogleTest: half the time to build" OFF)
 set(WEFT_TEST_OPTIMIZATION "" CACHE STRING "Optimisation of test programs, where it is not that of the libraries, as -O0")
+set(WEFT_COMMAND_OPTIMIZATION "${WEFT_TEST_OPTIMIZATION}" CACHE STRING "Optimisation of what reads a command line, once")
 
 set(weft_precompiled <fmt/format.h> <algorithm> <array> <atomic> <cstring> <expected> <functional> <map> <memory> <mutex> <optional>
     <set> <span> <string> <string_view> <utility> <vector>)
