@@ -99,6 +99,8 @@ Result<ManagedPort> Process::managed_port(std::uint32_t hca, PortNumber port) co
   return ask_managed_port(impl_->options, hcas()[hca].name, port);
 }
 
+bool Process::has_captures() const { return !impl_->taps.is_empty(); }
+
 fabric::PortRecord Process::port_record(std::uint32_t hca, PortNumber port) const {
   impl_->daemon.hear_pending();
   const fabric::NodeIndex own_node{address().node};

@@ -105,6 +105,8 @@ class Process {
 
   /// What the SMA knows of a port besides, asked of the daemon (host/managed_port.h).
   [[nodiscard]] Result<ManagedPort> managed_port(std::uint32_t hca, PortNumber port) const;
+  /// A capture is open that may see what is sent from now on.
+  [[nodiscard]] bool has_captures() const;
   /// The record of the port in the tables.
   [[nodiscard]] fabric::PortRecord port_record(std::uint32_t hca, PortNumber port) const;
 

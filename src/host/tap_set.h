@@ -35,6 +35,11 @@ class TapSet {
   void open(std::uint32_t capture, std::uint32_t port, os::Mapping memory);
   /// Ends a capture.
   void close(std::uint32_t capture);
+  /// No capture is open. What is sent after open() has returned may be seen.
+  [[nodiscard]] bool is_empty() const {
+    const std::lock_guard guard{lock_};
+    return taps_.empty();
+  }
 
   /// Calls `act`, which may call capture_now(), once every capture of a port in `hops` has room for
   /// records of `bytes` in total, or a reader that has stopped. False, without effect, if one has
@@ -79,7 +84,7 @@ class TapSet {
   [[nodiscard]] bool has_room(Tap& tap, std::size_t bytes) const;
 
   Duration patience_;
-  PolicyLock lock_{LockPolicy::Spin};
+  mutable PolicyLock lock_{LockPolicy::Spin};
   std::vector<std::unique_ptr<Tap>> taps_;
 };
 

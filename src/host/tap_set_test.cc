@@ -49,6 +49,16 @@ TEST(TapSet, ShowsEachPacketOnceToThoseWhosePortItCrosses) {
   EXPECT_EQ(elsewhere.ring.front().state, ring::Consumer<>::State::Empty);
 }
 
+TEST(TapSet, SaysWhetherACaptureIsOpen) {  // R-IPOIB-31
+  Reader reader;
+  TapSet taps;
+  EXPECT_TRUE(taps.is_empty());
+  taps.open(1, 2, reader.writer_side());
+  EXPECT_FALSE(taps.is_empty());
+  taps.close(1);
+  EXPECT_TRUE(taps.is_empty());
+}
+
 TEST(TapSet, LetsNobodySendPastAFullCapture) {
   Reader reader;
   TapSet taps{TapSet::kEndless};

@@ -19,6 +19,7 @@ import time
 import unittest
 
 import crc_check
+import ip_checksums
 import namespaces
 import weft_clients
 
@@ -113,6 +114,28 @@ class Net(namespaces.Account):
         self.transfer("TCP4-LISTEN", f"TCP4:10.77.0.2:{PORT}")
         self.transfer("TCP6-LISTEN", f"TCP6:[fd77:1b::2]:{PORT}")
         self.iperf3("connected mode", seconds="1")
+
+    def test_checksums_are_left_out_between_ends_of_ours_and_right_in_captures(self):
+        self.net_up("h1", "h2", mode="connected")
+
+        def transfer():
+            """What h1 has left to h2, and h2 was left."""
+            before = [self.shown("stats", host) for host in ("h1", "h2")]
+            self.transfer("TCP4-LISTEN", f"TCP4:10.77.0.2:{PORT}")
+            self.transfer("TCP6-LISTEN", f"TCP6:[fd77:1b::2]:{PORT}")
+            after = [self.shown("stats", host) for host in ("h1", "h2")]
+            return [after[end][f"{way}_partial_checksums"] - before[end][f"{way}_partial_checksums"] for end, way in enumerate(("tx", "rx"))]
+
+        sent, received = transfer()
+        self.assertGreater(sent, 2 * TRANSFER_BYTES // 65536)
+        self.assertEqual(received, sent)
+        with self.captured("h1") as path:
+            self.assertEqual(transfer(), [0, 0])
+        found = ip_checksums.check(path)
+        self.assertEqual((found["wrong"], found["reserved"]), (0, 0), found)
+        self.assertGreater(found["right"], 2 * TRANSFER_BYTES // 65536)
+        self.assertGreater(found["longest"], 60_000)
+        self.assertGreater(transfer()[0], 0)  # again, since nobody looks any more
 
     def test_connected_mode_reaches_datagram_mode_by_datagrams(self):
         self.net_up("h1", mode="connected")

@@ -283,6 +283,12 @@ WEFT_EXPORT int ibv_get_device_index(ibv_device* d) {
   return is_served != nullptr && is_served() != 0 ? static_cast<int>(object_of<Device>(d).hca) : -1;
 }
 
+/// For Weft's own programs, beside libibverbs: whether a capture is open that may see what the
+/// program sends from now on.
+WEFT_EXPORT int weft_has_captures(ibv_context* context) {
+  return context_of(context).process->has_captures() ? 1 : 0;
+}
+
 WEFT_EXPORT ibv_context* ibv_open_device(ibv_device* d) {
   os::UniqueFd command{memfd_create("weft-device", MFD_CLOEXEC)};
   if (!command) {

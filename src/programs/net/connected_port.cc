@@ -1,6 +1,7 @@
 #include "programs/net/connected_port.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <endian.h>
 #include <fcntl.h>
 #include <infiniband/ib.h>
@@ -14,6 +15,8 @@
 #include <span>
 #include <string_view>
 #include <utility>
+
+#include "programs/net/tun.h"
 
 namespace weft::programs::net {
 namespace {
@@ -29,8 +32,9 @@ constexpr int kResolveMs = 2'000;
 constexpr std::uint8_t kRetries = 7;    // of RNR NAKs it means: always (IBTA vol 1 Table 91)
 constexpr std::uint8_t kRnrTimer = 14;  // 1.28 ms (IBTA vol 1 Table 45)
 
-constexpr std::size_t kSlotBytes = 65'536;
-static_assert(kSlotBytes >= ipoib::kMaxConnectedMtu + ipoib::kHeaderBytes);
+constexpr std::size_t kSlotBytes = 17 * 4'096;
+static_assert(kSlotBytes >= ipoib::kMaxConnectedMtu + ipoib::kHeaderBytes &&
+              kSlotBytes >= Tun::kLongestPacket + ipoib::kHeaderBytes);
 constexpr std::size_t kMemoryBytes = (kReceives + kSends) * kSlotBytes;
 
 [[nodiscard]] std::unexpected<Error> refused(const char* call) {
@@ -60,6 +64,14 @@ constexpr std::array kTypes{
     TypeOfFlag{wire::IpoibFlag::UnreliableConnected, IBV_QPT_UC},
 };
 
+/// Of Weft's libibverbs (compat/ibverbs/device.cc). Null: it is another, whose captures see what an
+/// adapter sends.
+using HasCaptures = int(ibv_context*);
+[[nodiscard]] HasCaptures* has_captures_function() {
+  static auto* const found = std::bit_cast<HasCaptures*>(dlsym(RTLD_DEFAULT, "weft_has_captures"));
+  return found;
+}
+
 [[nodiscard]] ibv_qp_type type_of(const ipoib::ConnectionAction& connect) {
   return connect.type == verbs::QpType::Uc ? IBV_QPT_UC : IBV_QPT_RC;
 }
@@ -67,7 +79,9 @@ constexpr std::array kTypes{
 }  // namespace
 
 Result<std::unique_ptr<ConnectedPort>> ConnectedPort::open(const Options& options, Sink sink) {
-  std::unique_ptr<ConnectedPort> port{new ConnectedPort{std::move(sink)}};
+  std::unique_ptr<ConnectedPort> port{
+      new ConnectedPort{std::move(sink), options.partial_checksums}
+  };
   if (auto done = port->set_up(options.device); !done) {
     return std::unexpected(std::move(done.error()));
   }
@@ -273,7 +287,7 @@ bool ConnectedPort::go_on(Connection& connection, rdma_cm_event_type after) {
   if (after == RDMA_CM_EVENT_ADDR_RESOLVED) {
     return rdma_resolve_route(connection.id, kResolveMs) == 0;
   }
-  const auto data = wire::pack(connection.data);
+  const auto data = ipoib::private_data_of(connection.data, partial_checksums_);
   rdma_conn_param parameters{};
   parameters.private_data = data.data();
   parameters.private_data_len = static_cast<std::uint8_t>(data.size());
@@ -340,7 +354,7 @@ void ConnectedPort::take_request(const Event& event) {
   if (of_peer) {
     end_earlier(event.id->route.addr.addr.ibaddr.dgid, of_peer->qpn);
   }
-  const auto octets = wire::pack(*data);
+  const auto octets = ipoib::private_data_of(*data, partial_checksums_);
   rdma_conn_param parameters{};
   parameters.private_data = octets.data();
   parameters.private_data_len = static_cast<std::uint8_t>(octets.size());
@@ -360,6 +374,7 @@ void ConnectedPort::take_request(const Event& event) {
   made->number = number;
   made->id = event.id;
   made->data = of_peer.value_or(ipoib::ConnectionData{});
+  of_peers_.emplace(event.id->qp->qp_num, number);
   connections_.emplace(event.id, std::move(made));
 }
 
@@ -374,9 +389,30 @@ void ConnectedPort::end_earlier(const ibv_gid& peer, Qpn ud_qpn) {
   }
 }
 
+bool ConnectedPort::knows_captures() { return has_captures_function() != nullptr; }
+
+bool ConnectedPort::may_send_partial_checksums() const {
+  return partial_checksums_ && has_captures_function()(device_) == 0;
+}
+
 bool ConnectedPort::may_post(const Connection& connection) const {
   return connection.waiting.empty() && connection.under_way < kSendsOfConnection && has_room() &&
          !connection.is_ending;
+}
+
+MutableByteSpan ConnectedPort::lend(MutableByteSpan otherwise) {
+  if (free_.size() < 2) {  // so that there is room for another packet, too
+    return otherwise;
+  }
+  lent_ = free_.back();
+  free_.pop_back();
+  return {slot_at(*lent_) + ipoib::kHeaderBytes, kSlotBytes - ipoib::kHeaderBytes};
+}
+
+void ConnectedPort::give_back() {
+  if (lent_) {
+    free_.push_back(*std::exchange(lent_, std::nullopt));
+  }
 }
 
 bool ConnectedPort::send_at_once(ipoib::ConnectionId id, ByteSpan header, ByteSpan packet) {
@@ -424,10 +460,13 @@ void ConnectedPort::post(Connection& connection, ByteSpan header, ByteSpan packe
     ++counters_.dropped;
     return;
   }
-  const std::uint32_t slot = free_.back();
+  const bool is_in_place = lent_ && slot_at(*lent_) + header.size() == packet.data();
+  const std::uint32_t slot = is_in_place ? *lent_ : free_.back();
   const MutableByteSpan place{slot_at(slot), kSlotBytes};
   copy_bytes(place, header);
-  copy_bytes(place.subspan(header.size()), packet);
+  if (!is_in_place) {
+    copy_bytes(place.subspan(header.size()), packet);
+  }
   ibv_sge piece{.addr = std::bit_cast<std::uint64_t>(slot_at(slot)),
                 .length = static_cast<std::uint32_t>(bytes),
                 .lkey = mr_->lkey};
@@ -442,7 +481,11 @@ void ConnectedPort::post(Connection& connection, ByteSpan header, ByteSpan packe
     ++counters_.dropped;
     return;
   }
-  free_.pop_back();
+  if (is_in_place) {
+    lent_.reset();
+  } else {
+    free_.pop_back();
+  }
   using_.emplace(slot, &connection);
   ++connection.under_way;
 }
@@ -464,7 +507,9 @@ bool ConnectedPort::handle_completions(bool has_event) {
       continue;
     }
     if (completion.status == IBV_WC_SUCCESS && completion.byte_len <= kSlotBytes) {
-      sink_.receive({slot_at(slot), completion.byte_len});
+      const auto from = of_peers_.find(completion.qp_num);
+      sink_.receive(from == of_peers_.end() ? ipoib::ConnectionId{} : from->second,
+                    {slot_at(slot), completion.byte_len});
     }
     static_cast<void>(post_receive(slot));
   }
@@ -522,6 +567,7 @@ void ConnectedPort::destroy_ended() {
       continue;
     }
     if (current->first->qp != nullptr) {
+      of_peers_.erase(current->first->qp->qp_num);
       rdma_destroy_qp(current->first);
     }
     for (auto slot = using_.begin(); slot != using_.end();) {

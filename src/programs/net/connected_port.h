@@ -2,9 +2,9 @@
 
 // Connected mode's QPs (RFC 4755): RC or UC connections of one host's adapter by librdmacm, with
 // AF_IB addresses. Those name a service ID and add nothing to the private data, so REQ and REP are
-// what RFC 4755 §3.5 and §6 say; the REQ names the type of the connection too, and RDMA-CM has a
-// listener for each type that is offered. A connection carries packets from the end that made it.
-// Not thread-safe.
+// what RFC 4755 §3.5 and §6 say, and what this end says behind it (ulp/ipoib/connection_data.h);
+// the REQ names the type of the connection too, and RDMA-CM has a listener for each type that is
+// offered. A connection carries packets from the end that made it. Not thread-safe.
 
 #include <rdma/rdma_cma.h>
 
@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,7 @@ class ConnectedPort {
     std::function<void(ipoib::ConnectionId)> lost;
     std::function<Result<ipoib::ConnectionData>(ipoib::ConnectionId, ByteSpan)> accept;
     std::function<void(ipoib::ConnectionId)> closed;
-    std::function<void(ByteSpan payload)> receive;
+    std::function<void(ipoib::ConnectionId, ByteSpan payload)> receive;
   };
 
   /// What it is of, and how it connects: not None.
@@ -43,7 +44,10 @@ class ConnectedPort {
     std::string device;
     Qpn ud_qpn{};
     ipoib::ConnectedMode mode{};
+    bool partial_checksums{};  ///< this end takes them; knows_captures()
   };
+  /// Packets with partial checksums can be kept from captures.
+  [[nodiscard]] static bool knows_captures();
   /// Listens for the interface with that UD QP.
   [[nodiscard]] static Result<std::unique_ptr<ConnectedPort>> open(const Options& options,
                                                                    Sink sink);
@@ -56,10 +60,17 @@ class ConnectedPort {
   /// Readable when handle_completions() has something to do.
   [[nodiscard]] int completions_fd() const { return completions_->fd; }
 
+  /// Packets may leave with partial checksums now: no capture is open that would show them.
+  [[nodiscard]] bool may_send_partial_checksums() const;
+
   /// There is room for one more packet.
   [[nodiscard]] bool has_room() const { return !free_.empty(); }
   /// A Send needs room, unless its connection has many under way. The P_Key is of the path.
   void perform(ipoib::ConnectionAction action, PKey pkey);
+  /// Room for one packet, from which send_at_once() sends without a copy; `otherwise` where there
+  /// is none. Until give_back(), which comes before the next lend().
+  [[nodiscard]] MutableByteSpan lend(MutableByteSpan otherwise);
+  void give_back();
   /// Without a copy but the one that the adapter reads. False: not now, as another packet waits.
   [[nodiscard]] bool send_at_once(ipoib::ConnectionId id, ByteSpan header, ByteSpan packet);
   void take_events();
@@ -90,7 +101,8 @@ class ConnectedPort {
     std::vector<std::byte> private_data;
   };
 
-  explicit ConnectedPort(Sink sink) : sink_(std::move(sink)) {}
+  ConnectedPort(Sink sink, bool partial_checksums)
+      : sink_(std::move(sink)), partial_checksums_(partial_checksums) {}
   [[nodiscard]] Result<void> set_up(const std::string& device);
   [[nodiscard]] Result<void> listen(Qpn ud_qpn, ibv_qp_type type);
   [[nodiscard]] bool post_receive(std::uint32_t slot);
@@ -112,6 +124,7 @@ class ConnectedPort {
   void destroy_ended();
 
   Sink sink_;
+  const bool partial_checksums_;
   rdma_event_channel* channel_{};
   ibv_context* device_{};  // librdmacm's, which closes it
   ibv_pd* pd_{};
@@ -122,9 +135,11 @@ class ConnectedPort {
   std::vector<rdma_cm_id*> listeners_;  // one for each type
   std::byte* memory_{};                 // slots to receive into, then slots to send from
   std::vector<std::uint32_t> free_;
+  std::optional<std::uint32_t> lent_;
   std::map<std::uint32_t, Connection*> using_;  // slots under way
   std::map<rdma_cm_id*, std::unique_ptr<Connection>> connections_;
   std::map<ipoib::ConnectionId, Connection*> own_;
+  std::map<std::uint32_t, ipoib::ConnectionId> of_peers_;  // by QPN
   ipoib::ConnectionId last_of_peers_{};
   bool has_ended_{};
   bool lacks_room_{};  // a packet waits for a slot of another connection

@@ -81,7 +81,8 @@ IpoibStack::IpoibStack(const IpoibStackOptions& options, const sa::LocalPort& po
       interface_(link_, {.mode = options.mode,
                          .qpn = options.qpn,
                          .mtu = options.mtu,
-                         .parent_mtu = options.parent_mtu}),
+                         .parent_mtu = options.parent_mtu,
+                         .connections = {.partial_checksums = options.partial_checksums}}),
       qpn_(options.qpn) {
   // SA knows members by port only (IBTA vol 1 §15.2.5.17), and other programs of the host may be in
   // the same groups. The fabric's daemon counts attached QPs, and leaves after the last.

@@ -34,6 +34,7 @@ struct IpoibStackOptions {
   std::uint32_t mtu{};         ///< wanted; 0: the link's
   std::uint32_t parent_mtu{};  ///< of a child interface; 0: it is none
   ipoib::ConnectedMode mode{ipoib::ConnectedMode::None};
+  bool partial_checksums{};  ///< connections carry them
 };
 
 /// Of what the stack sends: bit 31 selects the Q_Key of the QP (base/keys.h), which alone keeps it.
@@ -60,11 +61,18 @@ class IpoibStack {
   /// A packet of the UD QP. Not trusted.
   void handle_datagram(const mad::ReceivedDatagram& datagram, Instant now);
   /// What came over a connection of connected mode (RFC 4755). Not trusted.
-  void handle_connected(ByteSpan payload) { interface_.handle_connected(payload); }
+  void handle_connected(ipoib::ConnectionId id, ByteSpan payload) {
+    interface_.handle_connected(id, payload);
+  }
   /// A connection that this end has made is lost: the way there may be another now.
   void connection_lost(ipoib::ConnectionId id, Instant now);
   /// An IP packet of the host.
   void transmit(ByteSpan packet, Instant now);
+  /// See ipoib::Interface.
+  [[nodiscard]] bool transmit_partial(ByteSpan packet, ipoib::PartialChecksum checksum,
+                                      Instant now) {
+    return interface_.transmit_partial(packet, checksum, now);
+  }
   /// RDMA-CM of the host wants to know who has the address (R-IPOIB-28), until then.
   void find_neighbor(const IpAddress& address, Instant until, Instant now);
   void handle_timeout(Instant now);

@@ -38,7 +38,12 @@ constexpr unsigned kMostAtOnce = 20'000;  // what one call may have queued: far 
 
 class Game {
  public:
-  explicit Game(mad::Script& script) : script_(script) {}
+  explicit Game(mad::Script& script) : script_(script) {
+    stack_.send_connected_by([this](ipoib::ConnectionId, ByteSpan header, ByteSpan packet) {
+      require(header.size() == ipoib::kHeaderBytes && packet.size() <= ipoib::kMaxConnectedMtu);
+      return script_.next() % 2 == 0;
+    });
+  }
 
   void play() {
     for (unsigned moves = 0; !script_.is_over() && moves < kMostMoves; ++moves) {
@@ -116,7 +121,7 @@ class Game {
       case 7:
         return receive(anything(255));
       case 8:
-        return stack_.handle_connected(anything(255));
+        return stack_.handle_connected(1'000 + script_.next() % 8U, anything(255));
       case 9:
         return find_neighbor();
       case 10:
@@ -147,9 +152,12 @@ class Game {
     constexpr auto kLengths = std::to_array<std::size_t>({48, 100, 1280, 2044, 2045, 9000, 65'520});
     const bool is_v4 = script_.next() % 2 == 0;
     const std::size_t bytes = kLengths.at(script_.next() % kLengths.size());
-    stack_.transmit(ipoib::testing::make_packet(address_of(is_v4, 1), any_address(is_v4), 7, bytes,
-                                                script_.next() % 2 == 0),
-                    now_);
+    const auto packet = ipoib::testing::make_packet(address_of(is_v4, 1), any_address(is_v4), 7,
+                                                    bytes, script_.next() % 2 == 0);
+    const std::uint8_t checksum = script_.next();
+    if (checksum == 0 || !stack_.transmit_partial(packet, {.start = 40, .at = checksum}, now_)) {
+      stack_.transmit(packet, now_);
+    }
   }
 
   /// The answer to the oldest request: a group or a path, with octets that are wrong if `is_odd`.
@@ -217,18 +225,25 @@ class Game {
     stack_.handle_datagram(datagram, now_);
   }
 
+  /// Of a peer: of one that takes partial checksums, or anything.
+  std::vector<std::byte> private_data() {
+    return script_.next() % 2 == 0
+               ? ipoib::private_data_of({.qpn = Qpn{2}, .receive_mtu = 9000}, true)
+               : anything(16);
+  }
+
   void end_or_begin_connection() {
     ipoib::ConnectionTable& table = stack_.connections();
     const ipoib::ConnectionId id = script_.next() % 8U;
     switch (script_.next() % 5) {
       case 0:
-        return table.established(id, anything(16), now_);
+        return table.established(id, private_data(), now_);
       case 1:
         return table.refused(id, now_);
       case 2:
         return stack_.connection_lost(id, now_);
       case 3:
-        static_cast<void>(table.accept(1'000 + id, anything(16)));
+        static_cast<void>(table.accept(1'000 + id, private_data()));
         return;
       default:
         return table.closed(1'000 + id);
@@ -342,7 +357,8 @@ class Game {
   IpoibStack stack_{
       {.qpn = kOwnQpn,
        .addresses = {{address_of(true, 1), 16}, {address_of(false, 1), 64}},
-       .mode = ipoib::ConnectedMode::Both},
+       .mode = ipoib::ConnectedMode::Both,
+       .partial_checksums = true},
       port(),
       now_
   };

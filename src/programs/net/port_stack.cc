@@ -21,7 +21,11 @@ PortStack::PortStack(Options options, std::unique_ptr<UdPort> ud, SaPort sa,
       ud_(std::move(ud)),
       sa_(std::move(sa)),
       port_guid_(port.gids.empty() ? Guid{} : port.gids.front().interface_id()),
-      stack_({.qpn = ud_->qpn(), .mtu = options_.mtu, .mode = options_.mode}, port, os::now()),
+      stack_({.qpn = ud_->qpn(),
+              .mtu = options_.mtu,
+              .mode = options_.mode,
+              .partial_checksums = ConnectedPort::knows_captures()},
+             port, os::now()),
       pkey_(stack_.pkey()) {}
 
 Result<std::unique_ptr<PortStack>> PortStack::open(const Options& options) {
@@ -51,14 +55,18 @@ Result<std::unique_ptr<PortStack>> PortStack::open(const Options& options) {
 Result<void> PortStack::open_connected() {
   ipoib::ConnectionTable& table = stack_.connections();
   auto opened = ConnectedPort::open(
-      {.device = ud_->device(), .ud_qpn = ud_->qpn(), .mode = options_.mode},
+      {.device = ud_->device(),
+       .ud_qpn = ud_->qpn(),
+       .mode = options_.mode,
+       .partial_checksums = ConnectedPort::knows_captures()},
       {.established = [&](ipoib::ConnectionId id,
                           ByteSpan data) { table.established(id, data, os::now()); },
        .refused = [&](ipoib::ConnectionId id) { table.refused(id, os::now()); },
        .lost = [&](ipoib::ConnectionId id) { stack_.connection_lost(id, os::now()); },
        .accept = [&](ipoib::ConnectionId id, ByteSpan data) { return table.accept(id, data); },
        .closed = [&](ipoib::ConnectionId id) { table.closed(id); },
-       .receive = [&](ByteSpan payload) { stack_.handle_connected(payload); }});
+       .receive = [&](ipoib::ConnectionId id,
+                      ByteSpan payload) { stack_.handle_connected(id, payload); }});
   if (!opened) {
     return std::unexpected(std::move(opened.error()));
   }
@@ -155,6 +163,21 @@ Result<bool> PortStack::take_mads(Instant now) {
   }
   ready_.mads = true;
   return true;
+}
+
+MutableByteSpan PortStack::lend(MutableByteSpan otherwise) {
+  return connected_ ? connected_->lend(otherwise) : otherwise;
+}
+
+void PortStack::give_back() {
+  if (connected_) {
+    connected_->give_back();
+  }
+}
+
+bool PortStack::transmit_partial(ByteSpan packet, ipoib::PartialChecksum checksum, Instant now) {
+  return connected_ && connected_->may_send_partial_checksums() &&
+         stack_.transmit_partial(packet, checksum, now);
 }
 
 bool PortStack::has_room() const {

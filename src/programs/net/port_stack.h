@@ -48,6 +48,12 @@ class PortStack {
   /// Takes events, MADs and packets that have come. True: there is more to do at once. With the
   /// reason: the device, or the port's place in the partition, is gone.
   [[nodiscard]] Result<bool> receive(Instant now);
+  /// See ConnectedPort.
+  [[nodiscard]] MutableByteSpan lend(MutableByteSpan otherwise);
+  void give_back();
+  /// See ipoib::Interface. False while a capture would show it.
+  [[nodiscard]] bool transmit_partial(ByteSpan packet, ipoib::PartialChecksum checksum,
+                                      Instant now);
   /// There is room for one more packet.
   [[nodiscard]] bool has_room() const;
   /// MADs, connections and packets, but none for the host. True: the QP takes no more now, and its

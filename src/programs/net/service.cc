@@ -54,7 +54,10 @@ Service::Service(ServiceOptions options, Parts parts)
         tun_.write(offload, packet);
       }) {
   for (const auto& port : ports_) {
-    port->stack().deliver_to([this, &port = *port](ByteSpan packet) { deliver(port, packet); });
+    port->stack().deliver_to(
+        [this, &port = *port](ByteSpan packet, ipoib::PartialChecksum checksum) {
+          deliver(port, packet, checksum);
+        });
   }
   stack().set_addresses(options_.addresses, os::now());
 }
@@ -213,15 +216,26 @@ void Service::run_stacks(Instant now) {
   }
 }
 
+/// False: there is none, or no room for one.
+bool Service::take_packet(Instant now) {
+  if (!active().has_room()) {
+    return false;
+  }
+  const auto packet = tun_.read(active().lend(buffer_));
+  if (packet && !transmit_partial(*packet, now)) {
+    static_cast<void>(segmenter_.split(packet->offload, packet->packet, 0,
+                                       [&](ByteSpan one) { stack().transmit(one, now); }));
+  }
+  active().give_back();
+  return packet.has_value();
+}
+
 /// While a QP takes no more, packets wait in the TUN, whose queue is the host's.
 bool Service::take_packets(Instant now) {
   for (int turn = 0; turn < kPacketsOfTurn; ++turn) {
-    const auto packet = active().has_room() ? tun_.read(buffer_) : std::nullopt;
-    if (!packet) {
+    if (!take_packet(now)) {
       return false;
     }
-    static_cast<void>(segmenter_.split(packet->offload, packet->packet, 0,
-                                       [&](ByteSpan one) { stack().transmit(one, now); }));
     if (turn % 8 == 7) {  // so that what is sent does not wait for the whole turn
       run_stacks(now);
       if (send_all(now)) {
@@ -230,6 +244,18 @@ bool Service::take_packets(Instant now) {
     }
   }
   return true;
+}
+
+/// Of a packet that the host wants sent whole, for whoever takes it as it is.
+bool Service::transmit_partial(const Tun::Sent& sent, Instant now) {
+  constexpr std::uint16_t kMost = 0xFF;  // of PartialChecksum
+  const offload::Offload& left = sent.offload;
+  return left.needs_checksum && left.segments == offload::Segments::One &&
+         left.checksum_start <= kMost && left.checksum_at <= kMost &&
+         active().transmit_partial(sent.packet,
+                                   {.start = static_cast<std::uint8_t>(left.checksum_start),
+                                    .at = static_cast<std::uint8_t>(left.checksum_at)},
+                                   now);
 }
 
 /// True: the active port takes no more now, and its next completion goes on.
@@ -245,10 +271,17 @@ bool Service::send_all(Instant now) {
 
 /// What comes by a port that is not active is not for the host, which has it by the other: groups
 /// are joined on both.
-void Service::deliver(const PortStack& port, ByteSpan packet) {
-  if (is_made_ && &port == &active()) {
-    coalescer_.add(packet);
+void Service::deliver(const PortStack& port, ByteSpan packet, ipoib::PartialChecksum checksum) {
+  if (!is_made_ || &port != &active()) {
+    return;
   }
+  if (checksum.is_complete()) {
+    coalescer_.add(packet);
+    return;
+  }
+  coalescer_.pass(
+      {.needs_checksum = true, .checksum_start = checksum.start, .checksum_at = checksum.at},
+      packet);
 }
 
 void Service::take_output() {

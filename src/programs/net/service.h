@@ -68,9 +68,11 @@ class Service {
   [[nodiscard]] Result<void> watch();
   [[nodiscard]] Result<bool> work(Instant now);
   [[nodiscard]] bool take_packets(Instant now);
+  [[nodiscard]] bool take_packet(Instant now);
   void run_stacks(Instant now);
   [[nodiscard]] bool send_all(Instant now);
-  void deliver(const PortStack& port, ByteSpan packet);
+  [[nodiscard]] bool transmit_partial(const Tun::Sent& sent, Instant now);
+  void deliver(const PortStack& port, ByteSpan packet, ipoib::PartialChecksum checksum = {});
   void take_output();
   [[nodiscard]] Result<void> follow_link();
   void follow_ports(Instant now);

@@ -11,21 +11,23 @@ namespace {
 
 void add(std::vector<NamedCount>& all, const ipoib::Counters& of) {
   all.insert(all.end(), {
-                            {"tx_packets",    of.tx_packets   },
-                            {"tx_bytes",      of.tx_bytes     },
-                            {"tx_multicast",  of.tx_multicast },
-                            {"tx_errors",     of.tx_errors    },
-                            {"tx_no_route",   of.tx_no_route  },
-                            {"tx_unresolved", of.tx_unresolved},
-                            {"tx_too_big",    of.tx_too_big   },
-                            {"tx_fragmented", of.tx_fragmented},
-                            {"tx_link_down",  of.tx_link_down },
-                            {"rx_packets",    of.rx_packets   },
-                            {"rx_bytes",      of.rx_bytes     },
-                            {"rx_multicast",  of.rx_multicast },
-                            {"rx_malformed",  of.rx_malformed },
-                            {"rx_unwanted",   of.rx_unwanted  },
-                            {"rx_wrong_key",  of.rx_wrong_key },
+                            {"tx_packets",           of.tx_packets          },
+                            {"tx_bytes",             of.tx_bytes            },
+                            {"tx_multicast",         of.tx_multicast        },
+                            {"tx_errors",            of.tx_errors           },
+                            {"tx_no_route",          of.tx_no_route         },
+                            {"tx_unresolved",        of.tx_unresolved       },
+                            {"tx_too_big",           of.tx_too_big          },
+                            {"tx_fragmented",        of.tx_fragmented       },
+                            {"tx_link_down",         of.tx_link_down        },
+                            {"tx_partial_checksums", of.tx_partial_checksums},
+                            {"rx_packets",           of.rx_packets          },
+                            {"rx_bytes",             of.rx_bytes            },
+                            {"rx_multicast",         of.rx_multicast        },
+                            {"rx_malformed",         of.rx_malformed        },
+                            {"rx_unwanted",          of.rx_unwanted         },
+                            {"rx_wrong_key",         of.rx_wrong_key        },
+                            {"rx_partial_checksums", of.rx_partial_checksums},
   });
 }
 

@@ -99,6 +99,16 @@ std::optional<std::uint32_t> ConnectionTable::mtu_to(
              : std::optional{found->second.peer_mtu - kHeaderBytes};
 }
 
+bool ConnectionTable::sends_partial_checksums(const wire::IpoibHardwareAddress& neighbor) const {
+  const auto found = outbound_.find({neighbor.gid, neighbor.qpn});
+  return found != outbound_.end() && found->second.partial_checksums;
+}
+
+bool ConnectionTable::receives_partial_checksums(ConnectionId id) const {
+  const auto found = inbound_.find(id);
+  return found != inbound_.end() && found->second;
+}
+
 ConnectionTable::Connection* ConnectionTable::find(ConnectionId id) {
   const auto found =
       std::ranges::find_if(outbound_, [&](const auto& one) { return one.second.id == id; });
@@ -136,6 +146,8 @@ void ConnectionTable::established(ConnectionId id, ByteSpan private_data, Instan
     return step(*connection, ConnectionEvent::Refused, now);
   }
   connection->peer_mtu = std::min(data->receive_mtu, limits_.mtu + kHeaderBytes);
+  connection->partial_checksums =
+      limits_.partial_checksums && takes_partial_checksums(private_data);
   step(*connection, ConnectionEvent::Established, now);
 }
 
@@ -174,7 +186,7 @@ Result<ConnectionData> ConnectionTable::accept(ConnectionId id, ByteSpan private
     return fail(ErrorCode::OutOfMemory, "{} connections are there, which is the limit",
                 inbound_.size());
   }
-  inbound_.insert(id);
+  inbound_.emplace(id, limits_.partial_checksums && takes_partial_checksums(private_data));
   ++counters_.accepted;
   return own_data();
 }

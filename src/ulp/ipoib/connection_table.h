@@ -11,8 +11,6 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <set>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,30 +19,14 @@
 #include "base/identifiers.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "ulp/ipoib/connection_data.h"
 #include "ulp/ipoib/too_big.h"
 #include "verbs/qp_type.h"
 #include "wire/ipoib/hardware_address.h"
-#include "wire/layout.h"
 
 namespace weft::ipoib {
 
 using Packet = std::vector<std::byte>;
-
-/// Private data of REQ and REP (RFC 4755 §6).
-struct ConnectionData {
-  static constexpr std::string_view kName = "IPoIB-CM private data";
-
-  Qpn qpn{};                    ///< of the interface's UD QP
-  std::uint32_t receive_mtu{};  ///< with the encapsulation header
-  bool operator==(const ConnectionData&) const = default;
-
-  // clang-format off
-  using Wire = wire::Layout<8,
-      wire::Reserved<8>,
-      wire::Field<"QPN", 24, &ConnectionData::qpn>,
-      wire::Field<"ReceiveMTU", 32, &ConnectionData::receive_mtu>>;
-  // clang-format on
-};
 
 /// The service ID that the interface with this UD QP listens on (RFC 4755 §3.5).
 [[nodiscard]] constexpr std::uint64_t service_id_of(Qpn qpn) {
@@ -79,13 +61,15 @@ inline constexpr auto kConnectionRows = std::to_array<ConnectionRow>({
     {ConnectionState::Connected,  ConnectionEvent::Lost,        ConnectionState::Backoff  },
 });
 
-/// Policy, but for the MTU.
+/// Policy, but for the last two.
 struct ConnectionLimits {
   std::size_t connections{1024};  ///< in each direction
   std::size_t packets_of_connection{16};
   Duration idle{Duration::seconds(300)};
   Duration backoff{Duration::seconds(10)};
   std::uint32_t mtu{kMaxConnectedMtu};
+  /// Its driver carries packets with partial checksums, and has told so (private_data_of).
+  bool partial_checksums{};
 };
 
 struct ConnectionCounters {
@@ -129,6 +113,8 @@ class ConnectionTable {
   /// once, since no action waits before them: as good as sent.
   [[nodiscard]] std::optional<ConnectionId> send_at_once(const wire::IpoibHardwareAddress& neighbor,
                                                          std::size_t bytes, Instant now);
+  /// Packets of the connection to there may have partial checksums.
+  [[nodiscard]] bool sends_partial_checksums(const wire::IpoibHardwareAddress& neighbor) const;
   /// The longest IP packet that a connection to there takes; none without one.
   [[nodiscard]] std::optional<std::uint32_t> mtu_to(
       const wire::IpoibHardwareAddress& neighbor) const;
@@ -143,6 +129,8 @@ class ConnectionTable {
   /// A REQ: this end's private data if it is accepted, under the peer's id.
   [[nodiscard]] Result<ConnectionData> accept(ConnectionId id, ByteSpan private_data);
   void closed(ConnectionId id) { inbound_.erase(id); }
+  /// Packets of this connection of a peer's may have partial checksums.
+  [[nodiscard]] bool receives_partial_checksums(ConnectionId id) const;
 
   /// The link is down, or the neighbour has another address now.
   void end_all();
@@ -161,6 +149,7 @@ class ConnectionTable {
     ConnectionState state{ConnectionState::Connecting};
     ConnectionId id{};
     std::uint32_t peer_mtu{};  // with the encapsulation header
+    bool partial_checksums{};
     Instant due{Instant::never()};
     std::deque<Packet> waiting;
   };
@@ -176,7 +165,7 @@ class ConnectionTable {
   Qpn ud_qpn_;
   ConnectionLimits limits_;
   std::map<Key, Connection> outbound_;
-  std::set<ConnectionId> inbound_;
+  std::map<ConnectionId, bool> inbound_;  // whether their packets may have partial checksums
   std::deque<ConnectionAction> actions_;
   ConnectionId last_id_{};
   ConnectionCounters counters_;

@@ -80,6 +80,33 @@ void Interface::transmit(ByteSpan packet, Instant now) {
   transmit_to_group(is_broadcast ? IpAddress::v4(0xFFFF'FFFF) : ends->destination, packet, now);
 }
 
+/// What goes at once over a connection, whole: whatever waits, is cut or is a datagram has a
+/// complete checksum.
+bool Interface::transmit_partial(ByteSpan packet, PartialChecksum checksum, Instant now) {
+  const auto ends = ends_of(packet);
+  if (!ends || !is_up_ || !send_connected_ || !checksum.fits(packet.size()) ||
+      packet.size() > mtu() || link_.is_broadcast(ends->destination) ||
+      ends->destination.is_multicast()) {
+    return false;
+  }
+  const auto neighbor = link_.next_hop(ends->destination);
+  const auto hardware = neighbor ? link_.find(*neighbor, now) : std::nullopt;
+  if (!hardware || !connections_.sends_partial_checksums(*hardware)) {
+    return false;
+  }
+  const auto header = wire::pack(ConnectedEncapsulation{
+      .type = ends->source.is_v6() ? wire::kEtherTypeIpv6 : wire::kEtherTypeIpv4,
+      .checksum_start = checksum.start,
+      .checksum_at = checksum.at});
+  const auto ready = connections_.send_at_once(*hardware, header.size() + packet.size(), now);
+  if (!ready || !send_connected_(*ready, header, packet)) {
+    return false;
+  }
+  ++counters_.tx_partial_checksums;
+  count_sent(packet, false);
+  return true;
+}
+
 /// Multicast is always by datagrams (RFC 4755 §2.1).
 void Interface::transmit_to_group(const IpAddress& group, ByteSpan packet, Instant now) {
   if (packet.size() > datagram_mtu()) {
@@ -205,9 +232,15 @@ void Interface::handle_payload(const ReceivedPayload& received, Instant /*now*/)
   deliver(received.payload, received.mgid.has_value());
 }
 
-void Interface::handle_connected(ByteSpan payload) { deliver(payload, false); }
+void Interface::handle_connected(ConnectionId id, ByteSpan payload) {
+  const auto header = wire::parse<ConnectedEncapsulation>(payload);
+  const bool is_told = header && connections_.receives_partial_checksums(id);
+  deliver(payload, false,
+          is_told ? PartialChecksum{.start = header->checksum_start, .at = header->checksum_at}
+                  : PartialChecksum{});
+}
 
-void Interface::deliver(ByteSpan payload, bool is_multicast) {
+void Interface::deliver(ByteSpan payload, bool is_multicast, PartialChecksum checksum) {
   const auto header = wire::parse<wire::IpoibEncapsulation>(payload);
   if (header && header->type == wire::kEtherTypeArp) {
     return;  // neighbour discovery's, which has it already
@@ -216,15 +249,17 @@ void Interface::deliver(ByteSpan payload, bool is_multicast) {
   const auto ends = ends_of(packet);
   const bool is_v6 = header && header->type == wire::kEtherTypeIpv6;
   const bool is_v4 = header && header->type == wire::kEtherTypeIpv4;
-  if (!ends || (is_v6 ? !ends->source.is_v6() : !is_v4 || !ends->source.is_v4())) {
+  if (!ends || (is_v6 ? !ends->source.is_v6() : !is_v4 || !ends->source.is_v4()) ||
+      (!checksum.is_complete() && !checksum.fits(packet.size()))) {
     ++counters_.rx_malformed;
     return;
   }
   ++counters_.rx_packets;
   counters_.rx_bytes += packet.size();
   counters_.rx_multicast += is_multicast ? 1U : 0U;
+  counters_.rx_partial_checksums += checksum.is_complete() ? 0U : 1U;
   if (deliver_) {
-    deliver_(packet);
+    deliver_(packet, checksum);
   } else {
     deliveries_.emplace_back(packet.begin(), packet.end());
   }

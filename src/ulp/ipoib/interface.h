@@ -21,6 +21,7 @@
 #include "base/time.h"
 #include "ulp/ipoib/connection_table.h"
 #include "ulp/ipoib/group_table.h"
+#include "ulp/ipoib/partial_checksum.h"
 #include "ulp/ipoib/path_table.h"
 #include "wire/mad/mc_member_record.h"
 
@@ -69,12 +70,14 @@ struct Counters {
   std::uint64_t tx_too_big{};     ///< of which the host was told, or might not be
   std::uint64_t tx_fragmented{};  ///< packets, not their fragments
   std::uint64_t tx_link_down{};
+  std::uint64_t tx_partial_checksums{};  ///< left to the receiving host
   std::uint64_t rx_packets{};
   std::uint64_t rx_bytes{};
   std::uint64_t rx_multicast{};
   std::uint64_t rx_malformed{};
   std::uint64_t rx_unwanted{};  ///< of groups that the host does not listen to
   std::uint64_t rx_wrong_key{};
+  std::uint64_t rx_partial_checksums{};
 };
 
 /// A payload of the interface's UD QP.
@@ -99,9 +102,12 @@ class Interface {
 
   /// An IP packet of the host.
   void transmit(ByteSpan packet, Instant now);
+  /// A packet that may go with its checksum as it is. False: it may not, and transmit() takes it
+  /// when the checksum is complete.
+  [[nodiscard]] bool transmit_partial(ByteSpan packet, PartialChecksum checksum, Instant now);
   void handle_payload(const ReceivedPayload& received, Instant now);
-  /// An IPoIB payload that came over a connection.
-  void handle_connected(ByteSpan payload);
+  /// An IPoIB payload that came over a connection of a peer's.
+  void handle_connected(ConnectionId id, ByteSpan payload);
   /// The link may have come up or gone down, or found neighbours.
   void link_changed(Instant now);
 
@@ -113,8 +119,8 @@ class Interface {
   using SendConnected = std::function<bool(ConnectionId, ByteSpan encapsulation, ByteSpan packet)>;
   void send_connected_by(SendConnected send) { send_connected_ = std::move(send); }
   /// Takes packets for the TUN as they come, which are valid during the call; without it they wait
-  /// for poll_delivery().
-  using Deliver = std::function<void(ByteSpan packet)>;
+  /// for poll_delivery(), which is for those with complete checksums alone.
+  using Deliver = std::function<void(ByteSpan packet, PartialChecksum checksum)>;
   void deliver_to(Deliver deliver) { deliver_ = std::move(deliver); }
   /// A packet for the TUN; those that the interface makes itself come so alone.
   [[nodiscard]] std::optional<Packet> poll_delivery();
@@ -146,7 +152,7 @@ class Interface {
   void wait_for(const IpAddress& neighbor, ByteSpan packet, Instant now);
   void flush_resolved(Instant now);
   void follow_listening(ByteSpan packet, Instant now);
-  void deliver(ByteSpan payload, bool is_multicast);
+  void deliver(ByteSpan payload, bool is_multicast, PartialChecksum checksum = {});
   void count_sent(ByteSpan packet, bool is_multicast);
 
   Link& link_;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -231,11 +233,133 @@ TEST(IpoibInterfaceData, DeliversAsItComesToWhoTakesIt) {
   Packet payload{std::byte{0x08}, std::byte{0}, std::byte{0}, std::byte{0}};
   payload.insert(payload.end(), packet.begin(), packet.end());
   Packet delivered;
-  end.interface.deliver_to([&](ByteSpan one) { delivered.assign(one.begin(), one.end()); });
-  end.interface.handle_connected(payload);
+  end.interface.deliver_to(
+      [&](ByteSpan one, PartialChecksum) { delivered.assign(one.begin(), one.end()); });
+  end.interface.handle_connected(1, payload);
   EXPECT_EQ(delivered, packet);
   EXPECT_FALSE(end.interface.poll_delivery());
   EXPECT_EQ(end.interface.counters().rx_packets, 1U);
+}
+
+constexpr PartialChecksum kOfTcp{.start = 20, .at = 16};
+
+/// Two ends with a connection from the first to the second, each of which takes partial checksums
+/// or not.
+struct Pair {
+  Pair(bool first, bool second) : from(options(first)), to(options(second)) {
+    from.link.neighbors[ip("10.0.0.3")] = hardware(3, wire::IpoibFlag::ReliableConnected);
+    from.interface.send_connected_by([&](ConnectionId, ByteSpan header, ByteSpan packet) {
+      if (has_room) {
+        sent.assign(header.begin(), header.end());
+        sent.insert(sent.end(), packet.begin(), packet.end());
+      }
+      return has_room;
+    });
+    to.interface.deliver_to([&](ByteSpan one, PartialChecksum left) {
+      delivered.assign(one.begin(), one.end());
+      checksum = left;
+    });
+    auto& table = from.interface.connections();
+    from.interface.transmit(packet, {});
+    const auto connect = table.poll_action();
+    const auto said = [](bool takes) {
+      return private_data_of({.qpn = Qpn{3}, .receive_mtu = 65'524}, takes);
+    };
+    EXPECT_TRUE(to.interface.connections().accept(kInbound, said(first)));
+    table.established(connect->id, said(second), {});
+    EXPECT_TRUE(table.poll_action());
+  }
+  static InterfaceOptions options(bool takes) {
+    return {.mode = ConnectedMode::Reliable, .connections = {.partial_checksums = takes}};
+  }
+
+  static constexpr ConnectionId kInbound = 7;
+  const Packet packet{make_packet(ip("10.0.0.1"), ip("10.0.0.3"), 1, 5000)};
+  End from;
+  End to;
+  bool has_room{true};
+  Packet sent;
+  Packet delivered;
+  PartialChecksum checksum;
+};
+
+TEST(IpoibInterfaceData, LeavesChecksumsToAnEndThatTakesThem) {  // R-IPOIB-31
+  Pair pair{true, true};
+  ASSERT_TRUE(pair.from.interface.transmit_partial(pair.packet, kOfTcp, {}));
+  EXPECT_EQ(wire::hex_text(ByteSpan{pair.sent}.first(kHeaderBytes)), "08001410");
+  EXPECT_EQ(pair.from.interface.counters().tx_partial_checksums, 1U);
+  pair.to.interface.handle_connected(Pair::kInbound, pair.sent);
+  EXPECT_EQ(pair.delivered, pair.packet);
+  EXPECT_EQ(pair.checksum, kOfTcp);
+  EXPECT_EQ(pair.to.interface.counters().rx_partial_checksums, 1U);
+
+  pair.from.interface.transmit(pair.packet, {});
+  EXPECT_EQ(wire::hex_text(ByteSpan{pair.sent}.first(kHeaderBytes)), "08000000");
+  pair.to.interface.handle_connected(Pair::kInbound, pair.sent);
+  EXPECT_TRUE(pair.checksum.is_complete());
+}
+
+TEST(IpoibInterfaceData, LeavesNoChecksumToWhoDoesNotTakeIt) {  // R-IPOIB-31
+  for (const auto& [first, second] : {
+           std::pair{true,  false},
+           {false, true },
+           {false, false}
+  }) {
+    Pair pair{first, second};
+    EXPECT_FALSE(pair.from.interface.transmit_partial(pair.packet, kOfTcp, {}));
+    EXPECT_TRUE(pair.sent.empty());
+    // What RFC 4391 reserves is not looked at.
+    Packet other{std::byte{0x08}, std::byte{0}, std::byte{20}, std::byte{16}};
+    other.insert(other.end(), pair.packet.begin(), pair.packet.end());
+    pair.to.interface.handle_connected(Pair::kInbound, other);
+    EXPECT_TRUE(pair.checksum.is_complete());
+    EXPECT_EQ(pair.delivered, pair.packet);
+  }
+}
+
+TEST(IpoibInterfaceData, LeavesNoChecksumOfWhatWaitsOrIsADatagram) {  // R-IPOIB-31
+  Pair pair{true, true};
+  const auto refuses = [&](std::string_view to, std::size_t bytes = 5000,
+                           PartialChecksum checksum = kOfTcp) {
+    return !pair.from.interface.transmit_partial(make_packet(ip("10.0.0.1"), ip(to), 1, bytes),
+                                                 checksum, {});
+  };
+  EXPECT_TRUE(refuses("10.0.0.3", 65'521)) << "is cut";
+  EXPECT_TRUE(refuses("10.0.0.4")) << "is looked for";
+  EXPECT_TRUE(refuses("224.1.2.3"));
+  EXPECT_TRUE(refuses("10.0.0.255"));
+  EXPECT_TRUE(refuses("192.0.2.1")) << "no route";
+  EXPECT_TRUE(refuses("10.0.0.3", 100, {.start = 20, .at = 79})) << "reaches over the end";
+  EXPECT_TRUE(refuses("10.0.0.3", 100, {.start = 19, .at = 16})) << "is in the IP header";
+  EXPECT_TRUE(refuses("10.0.0.3", 100, {}));
+  pair.has_room = false;
+  EXPECT_TRUE(refuses("10.0.0.3"));
+  pair.has_room = true;
+  pair.from.link.is_up = false;
+  pair.from.interface.link_changed({});
+  EXPECT_TRUE(refuses("10.0.0.3"));
+  EXPECT_TRUE(pair.sent.empty());
+  EXPECT_EQ(pair.from.interface.counters().tx_partial_checksums, 0U);
+}
+
+TEST(IpoibInterfaceData, DropsAPartialChecksumThatLiesElsewhere) {  // R-IPOIB-31
+  Pair pair{true, true};
+  for (const auto& [start, at, is_right] : {
+           std::tuple{20,  78, true },
+           {20,  79, false},
+           {19,  16, false},
+           {0,   1,  false},
+           {255, 0,  false}
+  }) {
+    Packet payload{std::byte{0x08}, std::byte{0}, static_cast<std::byte>(start),
+                   static_cast<std::byte>(at)};
+    const auto packet = make_packet(ip("10.0.0.1"), ip("10.0.0.3"), 1, 100);
+    payload.insert(payload.end(), packet.begin(), packet.end());
+    pair.delivered.clear();
+    pair.to.interface.handle_connected(Pair::kInbound, payload);
+    EXPECT_EQ(!pair.delivered.empty(), is_right) << start << ' ' << at;
+  }
+  EXPECT_EQ(pair.to.interface.counters().rx_malformed, 4U);
 }
 
 TEST(IpoibInterfaceData, FragmentsWhatIsForGroups) {  // R-IPOIB-25

@@ -191,8 +191,9 @@ class World final : public Link {
       return;  // what is sent on a connection that is lost arrives nowhere
     }
     if (action.kind == Kind::Send) {
-      return after(
-          [this, to = found->to, packet = action.packet] { ends_[to]->handle_connected(packet); });
+      return after([this, at = *found, packet = action.packet] {
+        ends_[at.to]->handle_connected(at.number_of_peer, packet);
+      });
     }
     ends_[found->to]->connections().closed(found->number_of_peer);
     connections_.erase(found);

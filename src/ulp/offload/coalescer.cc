@@ -74,18 +74,14 @@ constexpr std::uint16_t kTcpChecksumAt = 16;  // of wire::Tcp
 void Coalescer::add(ByteSpan packet, std::size_t network_at) {
   const auto at = parse_tcp(packet, network_at);
   if (!at) {
-    flush();  // a fragment, say, may be of a connection that is held
-    sink_({}, packet);
+    pass({}, packet, network_at);
     return;
   }
   Held* const held = find(packet, *at);
   // A long one has hardly room for another: neither its checksum nor a copy would be of use.
   const bool is_long = data_of(packet, *at).size() > kMostBytes / 2;
   if (is_long || !is_plain(packet, *at)) {
-    if (held != nullptr) {
-      release(*held);
-    }
-    sink_({}, packet);
+    pass({}, packet, network_at);
     return;
   }
   if (held != nullptr && may_join(*held, packet, *at)) {
@@ -96,6 +92,16 @@ void Coalescer::add(ByteSpan packet, std::size_t network_at) {
     release(*held);
   }
   hold(packet, *at);
+}
+
+void Coalescer::pass(const Offload& offload, ByteSpan packet, std::size_t network_at) {
+  const auto at = parse_tcp(packet, network_at);
+  if (!at) {
+    flush();  // a fragment, say, may be of a connection that is held
+  } else if (Held* const held = find(packet, *at)) {
+    release(*held);
+  }
+  sink_(offload, packet);
 }
 
 Coalescer::Held* Coalescer::find(ByteSpan packet, const TcpPacket& at) {

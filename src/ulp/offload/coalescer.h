@@ -28,6 +28,8 @@ class Coalescer {
 
   /// A packet, or a frame whose IP header is at `network_at`, that has come. Not trusted.
   void add(ByteSpan packet, std::size_t network_at = 0);
+  /// A packet that is handed over as it is, with what is left to do of it.
+  void pass(const Offload& offload, ByteSpan packet, std::size_t network_at = 0);
   /// Hands over what it holds: before its owner waits.
   void flush();
 

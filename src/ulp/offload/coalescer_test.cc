@@ -49,6 +49,20 @@ class CoalescerOf : public ::testing::TestWithParam<TcpTexts> {
   }};
 };
 
+TEST_P(CoalescerOf, PassesAPacketWithWhatIsLeftToDoBehindItsConnection) {  // R-IPOIB-31
+  coalescer.add(packet(0, 1000));
+  EXPECT_TRUE(given.empty());
+  const Bytes next = packet(1000, 1000);
+  const Offload left{.needs_checksum = true, .checksum_start = 20, .checksum_at = 16};
+  coalescer.pass(left, next);
+  ASSERT_EQ(given.size(), 2U);
+  EXPECT_EQ(given[0].offload, Offload{});
+  EXPECT_EQ(given[1].offload, left);
+  EXPECT_EQ(given[1].bytes, next);
+  coalescer.flush();
+  EXPECT_EQ(given.size(), 2U);
+}
+
 TEST_P(CoalescerOf, PutsTogetherWhatASenderHasCutUp) {
   const Bytes data = testing::random_bytes(random, 30'500);
   Bytes whole = make_tcp(GetParam(), {.sequence = 0xFFFF'F000, .ack = true, .psh = true}, data);
