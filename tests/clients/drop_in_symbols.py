@@ -3,8 +3,8 @@
 
     drop_in_symbols.py [--library SONAME=FILE] [--json]
 
-Names@versions are compared both ways, but for what later releases have added and for the non-default @IBVERBS_1.0 duplicates that only programs linked before 2007
-ask for. Then each program and library of the system that is linked against one of them is loaded with all symbols bound
+Names@versions are compared both ways, with what Weft's own programs ask besides (OWN), but for what later releases have added and
+for the non-default @IBVERBS_1.0 duplicates that only programs linked before 2007 ask for. Then each program and library of the system that is linked against one of them is loaded with all symbols bound
 (as ldd -r does), with Debian's library and with ours: ours may not bring a complaint that Debian's does not.
 """
 import argparse
@@ -23,6 +23,8 @@ PLACES = ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/libexec")
 # What releases of rdma-core after Debian's have added, for programs of newer distributions (newer_distribution.py).
 LATER = re.compile(r"@(IBVERBS_1[.]1[5-8]|IBVERBS_PRIVATE_(57|59|64|65)|RDMACM_1[.][45]|IBUMAD_1[.][34])$"
                    r"|^(ibv_cmd_create_cq_ex2|ibv_wr_opcode_str)@IBVERBS_PRIVATE_34$")
+# What Weft's own programs ask besides, of a version that no other program names.
+OWN = {"libibverbs.so.1": {("weft_has_captures", "WEFT_1.0")}}
 COMPLAINT = re.compile(r"undefined symbol|not found|cannot open|error while loading|version .* (?:required|not defined)")
 
 
@@ -76,10 +78,11 @@ def complaints(path, soname, folder=None):
     return lines, taken.group(1) if taken else None
 
 
-def compare(ours, real):
+def compare(soname, ours, real):
     problems = []
     have, have_old = exported(ours)
     want, old = exported(real)
+    want |= OWN.get(soname, set())
     for name, version in sorted(want - have):
         problems.append(f"missing: {name}@{version}")
     for name, version in sorted((have | have_old) - want - old):
@@ -106,7 +109,7 @@ def load(ours, soname, paths):
 def check(soname, ours):
     if not pathlib.Path(ours).exists():
         sys.exit(f"{ours} is not there: build it first (scripts/weft --version does)")
-    problems, names, duplicates = compare(ours, real_library(soname))
+    problems, names, duplicates = compare(soname, ours, real_library(soname))
     paths = clients(soname)
     problems += load(ours, soname, paths)
     if not paths:
