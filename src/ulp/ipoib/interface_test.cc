@@ -319,6 +319,9 @@ TEST(IpoibInterfaceData, LeavesNoChecksumToWhoDoesNotTakeIt) {  // R-IPOIB-31
 
 TEST(IpoibInterfaceData, LeavesNoChecksumOfWhatWaitsOrIsADatagram) {  // R-IPOIB-31
   Pair pair{true, true};
+  for (const std::string_view group : {"224.1.2.3", "10.0.0.255"}) {  // whatever is known of them
+    pair.from.link.neighbors[ip(group)] = hardware(3, wire::IpoibFlag::ReliableConnected);
+  }
   const auto refuses = [&](std::string_view to, std::size_t bytes = 5000,
                            PartialChecksum checksum = kOfTcp) {
     return !pair.from.interface.transmit_partial(make_packet(ip("10.0.0.1"), ip(to), 1, bytes),
