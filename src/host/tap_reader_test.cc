@@ -18,7 +18,7 @@ os::Mapping mapping_of(const os::UniqueFd& file) {
   return std::move(*os::map_shared(file, os::Protection::ReadWrite, kRingBytes, kRingBytes));
 }
 
-struct ReadTaps : testing::Test {
+struct ReadTaps : ::testing::Test {
   bool write(ByteSpan payload) { return writer.show(kPath, {}, std::array{payload}); }
 
   os::UniqueFd file{std::move(*os::create_shared_memory("tap", kRingBytes))};

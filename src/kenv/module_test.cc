@@ -19,8 +19,8 @@
 
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using weft::ErrorCode;
 
 int depth = 1;

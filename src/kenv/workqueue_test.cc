@@ -43,7 +43,7 @@ struct Job {
   }
 };
 
-class KenvWorkQueue : public testing::Test {
+class KenvWorkQueue : public ::testing::Test {
  protected:
   ~KenvWorkQueue() override { destroy_workqueue(queue_); }
   workqueue_struct* const queue_ = alloc_workqueue("test", WQ_UNBOUND, 0);

@@ -52,7 +52,7 @@ struct Use {
   const char* message;
 };
 
-class FreedObjects : public testing::TestWithParam<Use> {
+class FreedObjects : public ::testing::TestWithParam<Use> {
  protected:
   FreedObjects() {
     set_cm(cm_);
@@ -73,7 +73,7 @@ TEST_P(FreedObjects, AreNamedWithTheCallsThatUsedAndDestroyedThem) {
 
 INSTANTIATE_TEST_SUITE_P(
     Of, FreedObjects,
-    testing::Values(
+    ::testing::Values(
         Use{"Qp", use_destroyed_qp, "ib_post_send: QP 0x[0-9a-f]+ was destroyed by ib_destroy_qp"},
         Use{"QpTwice", destroy_qp_twice,
             "ib_destroy_qp: QP 0x[0-9a-f]+ was destroyed by ib_destroy_qp"},

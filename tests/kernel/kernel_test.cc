@@ -10,7 +10,7 @@
 namespace weft::kernel {
 namespace {
 
-class KernelApi : public testing::Test {
+class KernelApi : public ::testing::Test {
  protected:
   KernelApi() { EXPECT_EQ(check_client(), 0); }  // knows the devices from now on
 

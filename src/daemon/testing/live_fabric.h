@@ -29,7 +29,7 @@ class LiveFabric {
     char pattern[] = "/tmp/weft-test-XXXXXX";
     run_ = mkdtemp(pattern);
     int ends[2];
-    EXPECT_EQ(pipe(ends), 0);
+    EXPECT_EQ(::pipe(ends), 0);
     lifeline_ = os::UniqueFd{ends[1]};
     auto daemon = Daemon::create({.run = run_,
                                   .fabric = "test",

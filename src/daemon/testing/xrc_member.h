@@ -125,15 +125,15 @@ class XrcChild {
   explicit XrcChild(int file) {
     std::array<int, 2> down{};
     std::array<int, 2> up{};
-    EXPECT_TRUE(pipe(down.data()) == 0 && pipe(up.data()) == 0);
+    EXPECT_TRUE(::pipe(down.data()) == 0 && ::pipe(up.data()) == 0);
     pid_ = fork();
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       run(file, down[0], up[1]);
       _exit(0);
     }
-    close(down[0]);
-    close(up[1]);
+    ::close(down[0]);
+    ::close(up[1]);
     to_ = os::UniqueFd{down[1]};
     from_ = os::UniqueFd{up[0]};
   }
@@ -146,9 +146,9 @@ class XrcChild {
     XrcMemberFacts told;
     const std::array<std::uint32_t, 3> facts{static_cast<std::uint32_t>(run.size()),
                                              initiator.value(), lid.value()};
-    EXPECT_EQ(write(to_.get(), facts.data(), sizeof facts), ssize_t{sizeof facts});
-    EXPECT_EQ(write(to_.get(), run.data(), run.size()), static_cast<ssize_t>(run.size()));
-    EXPECT_EQ(read(from_.get(), &told, sizeof told), ssize_t{sizeof told});
+    EXPECT_EQ(::write(to_.get(), facts.data(), sizeof facts), ssize_t{sizeof facts});
+    EXPECT_EQ(::write(to_.get(), run.data(), run.size()), static_cast<ssize_t>(run.size()));
+    EXPECT_EQ(::read(from_.get(), &told, sizeof told), ssize_t{sizeof told});
     return told;
   }
   void kill() {
@@ -162,11 +162,11 @@ class XrcChild {
  private:
   static void run(int file, int from, int to) {
     std::array<std::uint32_t, 3> facts{};
-    if (read(from, facts.data(), sizeof facts) != ssize_t{sizeof facts}) {
+    if (::read(from, facts.data(), sizeof facts) != ssize_t{sizeof facts}) {
       return;
     }
     std::string run(facts[0], '\0');
-    if (read(from, run.data(), run.size()) != static_cast<ssize_t>(run.size())) {
+    if (::read(from, run.data(), run.size()) != static_cast<ssize_t>(run.size())) {
       return;
     }
     XrcMember member{
@@ -181,7 +181,7 @@ class XrcChild {
                               .lid = member.program.lid().value(),
                               .rkey = member.program.region->rkey.value(),
                               .address = member.program.address()};
-    static_cast<void>(!write(to, &told, sizeof told));
+    static_cast<void>(!::write(to, &told, sizeof told));
     while (true) {
       pause();  // its threads serve
     }

@@ -52,7 +52,7 @@ class TablesDaemon {
   /// Waits for the program to attach, on a thread of its own.
   void admit_program() {
     pollfd called{.fd = listener_.get(), .events = POLLIN, .revents = 0};
-    EXPECT_EQ(poll(&called, 1, static_cast<int>(kWaitLimit.milliseconds())), 1);
+    EXPECT_EQ(::poll(&called, 1, static_cast<int>(kWaitLimit.milliseconds())), 1);
     control = ControlSocket{os::UniqueFd{accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)}};
     EXPECT_TRUE(control.receive(kWaitLimit));
     const os::UniqueFd tables = next_tables();

@@ -14,7 +14,7 @@ constexpr Duration kSoon = Duration::milliseconds(5);
 constexpr Duration kLater = Duration::milliseconds(40);
 constexpr std::chrono::seconds kLongest{20};  // policy: on a busy machine
 
-class DeadlineTimerTest : public testing::Test {
+class DeadlineTimerTest : public ::testing::Test {
  protected:
   DeadlineTimerTest() {
     timer_ = std::make_unique<DeadlineTimer>(loop_, [this] {

@@ -17,7 +17,7 @@ namespace {
 
 using core::WorkContext;
 
-class LoopEnvironmentTest : public testing::Test {
+class LoopEnvironmentTest : public ::testing::Test {
  protected:
   [[nodiscard]] std::unique_ptr<core::Work> work(std::function<void()> function) {
     return std::make_unique<core::Work>(environment, WorkContext::WorkQueue, 0,

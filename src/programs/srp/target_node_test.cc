@@ -21,7 +21,7 @@ constexpr Guid kGuid{0x0002'C903'0000'0001};
 constexpr Guid kOtherGuid{0x0002'C903'0000'0002};
 constexpr std::uint64_t kExtension = 5;
 
-class SrpTargetNode : public testing::Test {
+class SrpTargetNode : public ::testing::Test {
  protected:
   SrpTargetNode() {
     auto made = TargetNode::create(loop, workers,

@@ -14,7 +14,7 @@ namespace {
 using verbs_driver::testing::ScriptedRdmaCm;
 
 /// Portals over a librdmacm that does as it is told.
-class SrpTargetPortals : public testing::Test {
+class SrpTargetPortals : public ::testing::Test {
  protected:
   bool await(const std::function<bool()>& condition) {
     return environment_.wait_until(condition, environment_.now() + Duration::seconds(20));
