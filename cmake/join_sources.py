@@ -3,16 +3,17 @@
 
     join_sources.py --include FOLDER --into PREFIX FILE...
 
-Writes PREFIX_N.cc, which include about eight files each, by their path below FOLDER, and prints what is to be compiled instead of FILE...,
-separated by semicolons. A file is kept apart from those that declare at their outermost level a name that it uses, such as that of a
-constant in an anonymous namespace: it would mean the other's. Where a part begins depends on the names of its files, so that a new file changes one part and a cache keeps the others.
+Writes PREFIX_N.cc, which include up to fourteen files each, by their path below FOLDER, and prints what is to be compiled instead of FILE...,
+separated by semicolons. A file is kept apart from those before it that declare at their outermost level a name that it uses, such as that of a
+constant in an anonymous namespace: it would mean the other's. It goes into the first part of its stretch that has room and no such name. Where
+a stretch begins depends on the names of its files, so that a new file changes the parts of one stretch and a cache keeps the others.
 """
 import argparse
 import hashlib
 import pathlib
 import re
 
-MEAN, MOST = 8, 14           # files of a part; policy: more save little time and leave CPUs idle at the end
+MEAN, MOST = 24, 14          # files of a stretch and of a part; policy: more save little time and leave CPUs idle at the end
 TYPE = re.compile(r"^(?:template <.*> )?(?:struct|class|union|enum(?: class)?) (?:\[\[\w+\]\] )?(?:alignas\(.*?\) )?(\w+)")
 ALIAS = re.compile(r"^(?:using|namespace) (\w+) =")
 MACRO = re.compile(r"^#define (\w+)")
@@ -49,19 +50,23 @@ def used(text):
 
 def parts(files, read):
     """The files in parts; `read` gives a file's text."""
-    made, part, taken = [], [], set()
+    made, stretch = [], []  # of the stretch each part with the names that its files declare
     for file in files:
         text = read(file)
-        is_alone = STAYS_ALONE.search(text)
-        begins = int(hashlib.sha256(pathlib.Path(file).name.encode()).hexdigest(), 16) % MEAN == 0
-        if part and (is_alone or begins or len(part) == MOST or used(text) & taken):
-            made, part, taken = [*made, part], [], set()
-        if is_alone:
+        if int(hashlib.sha256(pathlib.Path(file).name.encode()).hexdigest(), 16) % MEAN == 0:
+            made, stretch = made + [part for part, taken in stretch], []
+        if STAYS_ALONE.search(text):
             made.append([file])
+            continue
+        words = used(text)
+        for part, taken in stretch:
+            if len(part) < MOST and not words & taken:
+                part.append(file)
+                taken |= declared(text)
+                break
         else:
-            part.append(file)
-            taken |= declared(text)
-    return made + [part] * bool(part)
+            stretch.append(([file], declared(text)))
+    return made + [part for part, taken in stretch]
 
 
 def main():

@@ -1,7 +1,7 @@
 # weft_join_sources(LIST NAME): replaces the sources in LIST by fewer that include them (join_sources.py), which halves the time to build
 # everything and makes the change of one file dearer. Where a name of one file then hides another's local one, no warning says so; presets
 # without it do. Optimised, g++ also sees through calls between files, and guesses wrongly of what it sees there.
-option(WEFT_JOIN_SOURCES "Compile about eight sources at a time" OFF)
+option(WEFT_JOIN_SOURCES "Compile up to fourteen sources at a time" OFF)
 
 if(WEFT_JOIN_SOURCES)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
