@@ -69,13 +69,14 @@ include(weft_precompile)
 include(weft_join_sources)
 
 # weft_room(NAME [DEPS room...] [LIBS library...] [TEST_LIBS library...] [PRECOMPILE header...] [LIVE_TESTS suite...]
-#           [OPTIMIZED_TESTS] [COMMANDS] [APART])
+#           [OPTIMIZED_TESTS] [AS_TESTS] [APART])
 # The library weft_NAME holds every .cc of this folder but the tests, fuzzers and benchmarks. DEPS are the rooms that it
 # may include, LIBS are libraries from outside. tests of the room become weft_NAME_test. LIVE_TESTS are the suites, as
 # patterns of --gtest_filter, that run threads, processes or a daemon. OPTIMIZED_TESTS: the tests themselves do long work.
-# COMMANDS: what a command does once, built as tests are. APART: the sources cannot share one translation unit (weft_join_sources.cmake).
+# AS_TESTS: the room is optimised as tests are, since nothing that it does takes long. APART: its sources cannot share one
+# translation unit (weft_join_sources.cmake).
 function(weft_room name)
-  cmake_parse_arguments(ROOM "OPTIMIZED_TESTS;COMMANDS;APART" "" "DEPS;LIBS;TEST_LIBS;PRECOMPILE;LIVE_TESTS" ${ARGN})
+  cmake_parse_arguments(ROOM "OPTIMIZED_TESTS;AS_TESTS;APART" "" "DEPS;LIBS;TEST_LIBS;PRECOMPILE;LIVE_TESTS" ${ARGN})
   # A room's folders are its own, but for `testing`, which is another room.
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS *.h)
@@ -96,9 +97,9 @@ function(weft_room name)
     add_library(weft_${name} STATIC ${sources} ${headers})
     target_link_libraries(weft_${name} PUBLIC weft_options ${ROOM_DEPS} ${ROOM_LIBS})
     weft_compile_across(weft_${name} ${name})
-    if(ROOM_COMMANDS)
+    if(ROOM_AS_TESTS)
       target_compile_options(weft_${name} PRIVATE ${WEFT_TEST_OPTIMIZATION})
-      set_target_properties(weft_${name} PROPERTIES WEFT_COMMANDS ON)
+      set_target_properties(weft_${name} PROPERTIES WEFT_BUILT_AS_TESTS ON)
     endif()
     weft_precompile(weft_${name} ${ROOM_PRECOMPILE})
   else()
