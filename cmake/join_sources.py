@@ -5,7 +5,8 @@
 
 Writes PREFIX_N.cc, which include up to fourteen files each, by their path below FOLDER, and prints what is to be compiled instead of FILE...,
 separated by semicolons. A file is kept apart from those before it that declare at their outermost level a name that it uses, such as that of a
-constant in an anonymous namespace: it would mean the other's. It goes into the first part of its stretch that has room and no such name. Where
+constant in an anonymous namespace: it would mean the other's. It goes into the first part of its stretch that has room and no such name, and
+the same using-directives. Where
 a stretch begins depends on the names of its files, so that a new file changes the parts of one stretch and a cache keeps the others.
 """
 import argparse
@@ -20,8 +21,9 @@ MACRO = re.compile(r"^#define (\w+)")
 # The last word before the parameters, the value or the end; not that of a qualified name, which its class has declared.
 OBJECT = re.compile(r"^[\w\[][^#/]*?(?<![\w:~])(\w+)(?:\[[^\]]*\])?(?:\(| =|\{|;)")
 FIXTURE = re.compile(r"^TEST\((\w+), (\w+)\)")
+DIRECTIVE = re.compile(r"^using namespace [\w:]+;", re.MULTILINE)
 # Names that leave their file; and Asio's own sources, which are many by themselves.
-STAYS_ALONE = re.compile(r"^using (?:namespace|enum) |asio/impl/src", re.MULTILINE)
+STAYS_ALONE = re.compile(r"^using enum |asio/impl/src", re.MULTILINE)
 WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 NO_CODE = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"')
 KEYWORDS = {"namespace", "static_assert", "using", "public", "private", "protected", "TEST", "TEST_F", "TEST_P", "INSTANTIATE_TEST_SUITE_P", "return", "extern"}
@@ -32,7 +34,7 @@ def declared(text):
     names = set()
     lines = text.split("\n")
     for number, line in enumerate(lines):
-        if not line or line[0] in " }/":
+        if not line or line[0] in " }/" or DIRECTIVE.match(line):
             continue
         joined = line if line[-1] in ";{" else line + " " + lines[number + 1].strip() if number + 1 < len(lines) else line
         for pattern in (TYPE, ALIAS, MACRO, OBJECT):
@@ -50,23 +52,23 @@ def used(text):
 
 def parts(files, read):
     """The files in parts; `read` gives a file's text."""
-    made, stretch = [], []  # of the stretch each part with the names that its files declare
+    made, stretch = [], []  # of the stretch each part with the names that its files declare, and the directives of each of them
     for file in files:
         text = read(file)
         if int(hashlib.sha256(pathlib.Path(file).name.encode()).hexdigest(), 16) % MEAN == 0:
-            made, stretch = made + [part for part, taken in stretch], []
+            made, stretch = made + [part for part, *_ in stretch], []
         if STAYS_ALONE.search(text):
             made.append([file])
             continue
-        words = used(text)
-        for part, taken in stretch:
-            if len(part) < MOST and not words & taken:
+        words, directives = used(text), set(DIRECTIVE.findall(text))
+        for part, taken, theirs in stretch:
+            if len(part) < MOST and directives == theirs and not words & taken:
                 part.append(file)
                 taken |= declared(text)
                 break
         else:
-            stretch.append(([file], declared(text)))
-    return made + [part for part, taken in stretch]
+            stretch.append(([file], declared(text), directives))
+    return made + [part for part, *_ in stretch]
 
 
 def main():

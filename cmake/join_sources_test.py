@@ -57,8 +57,11 @@ class Parts(unittest.TestCase):
         self.assertEqual(self.parts(**limit, c="int kLimit() {}", d="int f() {}"), [["a", "d"], ["b"], ["c"]])
 
     def test_leave_files_alone_whose_names_leave_them(self):
-        self.assertEqual(self.parts(a="int f() {}", b="using namespace std;", c="int g() {}"), [["b"], ["a", "c"]])
         self.assertEqual(self.parts(a="int f() {}", b="using enum Kind;", c="int g() {}"), [["b"], ["a", "c"]])
+
+    def test_hold_files_with_the_same_directives(self):
+        self.assertEqual(self.parts(a="int f() {}", b="using namespace weft;\nint g() {}", c="using namespace weft;", d="using namespace std;"),
+                         [["a"], ["b", "c"], ["d"]])
 
     def test_are_not_too_long_and_begin_where_a_name_says(self):
         many = {f"file_{number}": "" for number in range(100)}
