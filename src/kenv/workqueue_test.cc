@@ -59,7 +59,7 @@ TEST_F(KenvWorkQueue, AWorkThatIsPendingIsNotQueuedAgainAndOneThatRunsIs) {
   msleep(kSoon);
   EXPECT_EQ(job.begun, 1) << "never beside itself";
   complete_all(&job.may_end);
-  EXPECT_TRUE(flush_work(&job.work));
+  flush_work(&job.work);  // whether it has to wait depends on who is quicker
   EXPECT_EQ(job.ended, 2);
   EXPECT_FALSE(flush_work(&job.work)) << "there is nothing to wait for";
 }

@@ -140,8 +140,8 @@ TEST_P(UserFaultsTest, AreNotOfMemoryThatIsNotWatchedOrCannotBe) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, UserFaultsTest, ::testing::Values(FaultsOf::Programs, FaultsOf::All),
-                         [](const auto& info) {
-                           return info.param == FaultsOf::Programs ? "Programs" : "All";
+                         [](const auto& tested) {
+                           return tested.param == FaultsOf::Programs ? "Programs" : "All";
                          });
 
 }  // namespace

@@ -89,12 +89,12 @@ class Placement(unittest.TestCase):
         return self.start_pair(fabric, *command)
 
     def run_pair(self, fabric, *command):
-        for child in self.start_pair(fabric, *command):
-            self.must_succeed(child)
+        self.must_succeed(*self.start_pair(fabric, *command))
 
-    def must_succeed(self, child):
-        text, _ = child.communicate(timeout=PATIENCE_SECONDS)
-        self.assertEqual(child.returncode, 0, text)
+    def must_succeed(self, *children):
+        """What each of them has said stands in the failure: a server fails because its client did, and the reverse."""
+        texts = [child.communicate(timeout=PATIENCE_SECONDS)[0] for child in children]
+        self.assertEqual([child.returncode for child in children], [0] * len(children), "\n== and the other\n".join(texts))
 
     def wait_until(self, holds, what):
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -133,8 +133,7 @@ class Placement(unittest.TestCase):
         """What a run adds to the counters of each port, by a fabric of its own."""
         fabric = self.fabric(environment=environment)
         before = self.counters(fabric)
-        for child in (start or self.start_pair)(fabric, *command):
-            self.must_succeed(child)
+        self.must_succeed(*(start or self.start_pair)(fabric, *command))
         after = self.counters(fabric)
         fabric.__exit__()
         return {port: {name: after[port][name] - before[port][name] for name in after[port]} for port in after}
@@ -145,8 +144,7 @@ class Placement(unittest.TestCase):
             with self.subTest(program):
                 children = self.start_pair(fabric, program, "-D", "4", "-s", str(LENGTH))
                 self.wait_for_way(fabric, PLACED, "system call")
-                for child in children:
-                    self.must_succeed(child)
+                self.must_succeed(*children)
 
     def test_private_memory_comes_to_be_shared(self):
         """As the programs are: their buffers are of malloc, and they know of nothing."""
@@ -206,8 +204,7 @@ class Placement(unittest.TestCase):
             capture.send_signal(signal.SIGSTOP)
             time.sleep(STOPPED_SECONDS)
             capture.send_signal(signal.SIGCONT)
-            for child in children:
-                self.must_succeed(child)
+            self.must_succeed(*children)
             capture.send_signal(signal.SIGINT)
             _, said = capture.communicate(timeout=PATIENCE_SECONDS)
             self.assertRegex(said, "[1-9][0-9]* packets or more are missing: this command was stopped")
@@ -226,8 +223,7 @@ class Placement(unittest.TestCase):
 
     def must_go_by_pages(self, fabric, children):
         self.wait_for_way(fabric, PLACED, PAGES)
-        for child in children:
-            self.must_succeed(child)
+        self.must_succeed(*children)
 
     def test_files_of_programs_are_shared(self):
         fabric = self.fabric(environment={"WEFT_PLACEMENT": "auto"})
