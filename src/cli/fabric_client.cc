@@ -49,14 +49,20 @@ Result<std::string> ask(const std::string& named, const uabi::Message& message) 
   if (!socket) {
     return std::unexpected(socket.error());
   }
+  const auto failed = [&](Error error) {
+    if (error.code == ErrorCode::Refused) {
+      error.reason = fmt::format("{}: its daemon, weftd, has ended or is about to", error.reason);
+    }
+    return std::unexpected(std::move(error));
+  };
   if (auto sent = socket->send(message); !sent) {
-    return std::unexpected(sent.error());
+    return failed(std::move(sent.error()));
   }
   std::string answer;
   while (true) {
     auto received = socket->receive(kWaitLimit);
     if (!received) {
-      return std::unexpected(received.error());
+      return failed(std::move(received.error()));
     }
     if (const auto* refused = received->message.get_if<uabi::Refused>()) {
       return fail(ErrorCode::Refused, "{}", refused->reason);

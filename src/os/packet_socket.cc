@@ -32,6 +32,17 @@ Result<sockaddr_un> address_of(const std::string& path) {
   return static_cast<const sockaddr*>(static_cast<const void*>(&address));
 }
 
+/// After a call that `errno` tells of. Who closes a socket before it has read everything resets it.
+[[nodiscard]] std::unexpected<Error> failed(const char* what) {
+  if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    return fail(ErrorCode::TryAgain, "{}: {}", what, std::strerror(errno));
+  }
+  if (errno == EPIPE || errno == ECONNRESET) {
+    return fail(ErrorCode::Refused, "the other end closed the connection");
+  }
+  return fail(ErrorCode::Refused, "{}: {}", what, std::strerror(errno));
+}
+
 std::vector<UniqueFd> take_descriptors(msghdr& header) {
   std::vector<UniqueFd> taken;
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
@@ -86,9 +97,7 @@ Result<void> PacketSocket::send(ByteSpan packet, std::span<const int> descriptor
     if (errno == EINTR) {
       continue;
     }
-    const bool full = errno == EAGAIN || errno == EWOULDBLOCK;
-    return fail(full ? ErrorCode::TryAgain : ErrorCode::Refused, "packet not sent: {}",
-                std::strerror(errno));
+    return failed("packet not sent");
   }
   return {};
 }
@@ -114,9 +123,7 @@ Result<std::size_t> PacketSocket::send_many(std::span<const Parts> packets) cons
       continue;
     }
     if (done < 0 && sent == 0) {
-      const bool full = errno == EAGAIN || errno == EWOULDBLOCK;
-      return fail(full ? ErrorCode::TryAgain : ErrorCode::Refused, "packet not sent: {}",
-                  std::strerror(errno));
+      return failed("packet not sent");
     }
     sent += static_cast<std::size_t>(std::max(done, 0));
     if (done < static_cast<int>(turn.size())) {
@@ -139,9 +146,7 @@ Result<ReceivedPacket> PacketSocket::receive(MutableByteSpan room) const {
     if (errno == EINTR) {
       continue;
     }
-    const bool none = errno == EAGAIN || errno == EWOULDBLOCK;
-    return fail(none ? ErrorCode::TryAgain : ErrorCode::Refused, "connection: {}",
-                std::strerror(errno));
+    return failed("connection");
   }
   if (count == 0) {
     return fail(ErrorCode::Refused, "the other end closed the connection");

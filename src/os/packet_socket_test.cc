@@ -83,6 +83,19 @@ TEST(PacketSocket, TellsThatThePeerIsGone) {
   EXPECT_EQ(ends.b.send(room, {}).error().code, ErrorCode::Refused);
 }
 
+TEST(PacketSocket, TellsInTheSameWordsThatThePeerWentWithoutReading) {
+  Ends ends;
+  const std::array<std::byte, 1> packet{};
+  ASSERT_TRUE(ends.b.send(packet, {}));
+  ends.a.close();
+  std::array<std::byte, 1> room{};
+  const auto reset = ends.b.receive(room);
+  ASSERT_FALSE(reset);
+  EXPECT_EQ(reset.error().code, ErrorCode::Refused);
+  EXPECT_EQ(reset.error().reason, "the other end closed the connection");
+  EXPECT_EQ(ends.b.send(packet, {}).error().reason, reset.error().reason);
+}
+
 TEST(PacketSocket, RefusesAPathThatNoAddressHasRoomFor) {
   const std::string path(200, 'x');
   EXPECT_EQ(PacketSocket::connect(path).error().code, ErrorCode::InvalidArgument);
