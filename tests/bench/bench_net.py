@@ -50,7 +50,12 @@ ip netns add second
 pasta="pasta --foreground --stderr --quiet --config-net --ipv4-only --netmask 24 --mtu $1 --tcp-ns none --udp-ns none"
 $pasta --address 10.80.0.2 --tcp-ports none --udp-ports none --netns first &
 $pasta --address 10.80.0.3 --tcp-ports {TCP_PORT},{QPERF_PORT} --udp-ports {UDP_PORT} --netns second &
-while [ -z "$(ip netns exec first ip route)" ] || [ -z "$(ip netns exec second ip route)" ]; do sleep 0.05; done
+tries=0
+while [ -z "$(ip netns exec first ip route)" ] || [ -z "$(ip netns exec second ip route)" ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 100 ]  # else this ends
+    sleep 0.05
+done
 echo ready
 exec sleep 600
 """

@@ -15,6 +15,7 @@ FOLDER = tempfile.TemporaryDirectory()
 os.environ["WEFT_BUILD_DIR"] = FOLDER.name
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import bench_kernel  # noqa: E402
+import bench_net  # noqa: E402
 import bench_placed  # noqa: E402
 import bench_resolver  # noqa: E402
 import bench_rows  # noqa: E402
@@ -155,6 +156,22 @@ class Storage(unittest.TestCase):
                         lambda: bench_storage.parse_fio(json.dumps({"jobs": [job | {"error": 5}]}))):
             with self.assertRaises(bench_rows.Unreadable):
                 refused()
+
+
+class Net(unittest.TestCase):
+    def test_qperfs_way_is_half_of_a_request_and_its_answer(self):
+        for said, microseconds in (("20.5 us", 41), ("900 ns", 1.8), ("1.25 ms", 2500)):
+            self.assertAlmostEqual(bench_net.parse_qperf(f"udp_lat:\n    latency  =  {said}\n"), microseconds)
+        for said in ("", "udp_lat:\n    latency  =  3 furlongs\n", "udp_bw:\n    send_bw  =  20 us\n"):
+            self.assertRaises(bench_rows.Unreadable, bench_net.parse_qperf, said)
+
+    def test_figures_stand_beside_one_peer_at_a_time(self):
+        fabric = bench_ways.Way("over the fabric")
+        figures = [bench_ways.Figure(name, "us", peer, fabric) for name in ("ping", "UDP") for peer in (bench_net.VETH, bench_net.PASTAS)]
+        groups = bench_net.by_peer(figures)
+        self.assertEqual([[figure.name for figure in group] for group in groups], [["ping", "UDP"], ["ping", "UDP"]])
+        self.assertEqual([group[0].usual.name for group in groups], ["veth", "two pastas"])
+        self.assertEqual(bench_net.by_peer([]), [[], []])
 
 
 class Parsing(unittest.TestCase):
