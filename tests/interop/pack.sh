@@ -7,7 +7,7 @@ pack() {
     cp -L "$@" "$folder/bin/"
     # libibverbs and librdmacm are found in the guest by dlopen().
     for program in "$@"; do
-        ldd "$program" | awk '$2 == "=>" && $3 ~ /^\// {print $3}'
+        ldd "$program" | sed -nE 's|^.* => (/.*) \(0x[0-9a-f]+\)$|\1|p'
     done | sort -u | grep -Ev '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*|libibverbs|librdmacm)[.-][^/]*$' |
         while read -r library; do
             cp -L "$library" "$folder/lib/"
