@@ -36,6 +36,10 @@ void ConnectionManager::expect_listener(std::uint64_t service_id, Instant now) {
   impl_->expect_listener(service_id, now);
 }
 
+bool ConnectionManager::offers_datagram_service(std::uint64_t service_id, Guid ca_guid,
+                                                ByteSpan private_data) const {
+  return impl_->listeners().find(service_id, ca_guid, private_data, QpType::Ud) != kNoCmId;
+}
 Result<CmId> ConnectionManager::insert_listen(CmObserver& observer, std::uint64_t service_id,
                                               std::optional<Guid> ca_guid) {
   return impl_->insert_listen(observer, service_id, ca_guid);

@@ -98,6 +98,9 @@ class ConnectionManager {
   [[nodiscard]] Result<std::uint64_t> listen(CmId id, const ListenParameters& parameters);
   /// Announces a listener: REQs for this service are held as if its listener had closed just now.
   void expect_listener(std::uint64_t service_id, Instant now);
+  /// Whether a SIDR_REQ with these would find a listener.
+  [[nodiscard]] bool offers_datagram_service(std::uint64_t service_id, Guid ca_guid,
+                                             ByteSpan private_data) const;
   /// Creates or joins a listener that several users share; each of them destroys it once (R-CML-3).
   [[nodiscard]] Result<CmId> insert_listen(CmObserver& observer, std::uint64_t service_id,
                                            std::optional<Guid> ca_guid = std::nullopt);

@@ -81,6 +81,7 @@ class ConnectionManager::Impl {
   void expect_listener(std::uint64_t service_id, Instant now) {
     held_requests_.on_listener_closed(service_id, now);
   }
+  [[nodiscard]] const ListenerTable& listeners() const { return listeners_; }
   [[nodiscard]] Result<CmId> insert_listen(CmObserver& observer, std::uint64_t service_id,
                                            std::optional<Guid> ca_guid);
   void run(Instant now);

@@ -37,6 +37,7 @@ class ConnectionServices {
   void set_port(const Port& port);
 
   [[nodiscard]] cm::ConnectionManager& connections() { return connections_; }
+  [[nodiscard]] const cm::ConnectionManager& connections() const { return connections_; }
   [[nodiscard]] cm::RdmaCm& rdma_cm() { return rdma_cm_; }
 
   void handle_timeout(Instant now) { connections_.handle_timeout(now); }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "node/function_directory.h"
 #include "node/host_services.h"
 #include "node/subnet_services.h"
 
@@ -94,6 +95,10 @@ Fabric::Fabric(const fabric::Topology& topology, const FabricOptions& options)
   });
   hosts_->set_other_owner(
       [this](fabric::PortIndex port, const Gid& mgid) { return joins_.holds(port, mgid); });
+  SharedPorts& shared = management_.shared_ports();
+  shared.set_directories([this, &shared](fabric::PortIndex physical) {
+    return std::make_unique<FunctionDirectory>(builder_, shared, *hosts_, physical);
+  });
 }
 
 Fabric::~Fabric() = default;

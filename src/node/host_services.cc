@@ -380,10 +380,28 @@ bool HostServicesTable::is_solicitation_for(PortIndex at, ByteSpan payload) {
   } else {
     return false;
   }
-  const NodeIndex node = tables_.port(at).node;
-  const std::uint32_t port_of_host = at.value() - tables_.node(node).first_port.value();
+  return has_from_topology(at, target);
+}
+
+bool HostServicesTable::has_from_topology(PortIndex port, const IpAddress& address) {
+  const NodeIndex node = tables_.port(port).node;
+  const std::uint32_t port_of_host = port.value() - tables_.node(node).first_port.value();
   const auto addresses = fabric::addresses_of(topology_, position_of(node), port_of_host);
-  return std::ranges::find(addresses, target, &InterfaceAddress::address) != addresses.end();
+  return std::ranges::find(addresses, address, &InterfaceAddress::address) != addresses.end();
+}
+
+bool HostServicesTable::has_address(PortIndex port, const IpAddress& address) {
+  const HostServices* const services = find(tables_.port(port).node);
+  if (services == nullptr) {
+    return has_from_topology(port, address);
+  }
+  const auto own = services->resolver().find_own(address);
+  return own && port_of(own->interface.port) == port;
+}
+
+const HostServices* HostServicesTable::find(NodeIndex node) const {
+  const auto found = hosts_.find(node);
+  return found == hosts_.end() ? nullptr : found->second.get();
 }
 
 /// Whether a datagram that came by a shared port is this function's: by its QPN, or as one to a

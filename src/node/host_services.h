@@ -77,6 +77,7 @@ class HostServices {
     return at(port).sa->port();
   }
   [[nodiscard]] sa::Resolver& resolver() { return resolver_; }
+  [[nodiscard]] const sa::Resolver& resolver() const { return resolver_; }
   /// An interface that a program of the host carries by a QP of its own at the port (`ib0` of `weft
   /// net`, or a child of it). Its neighbours are asked of the program.
   struct Carried {
@@ -99,6 +100,9 @@ class HostServices {
   [[nodiscard]] sa::LocalService* local_service() { return local_service_.get(); }
   [[nodiscard]] cm::RdmaCm& rdma_cm() { return connections_.rdma_cm(); }
   [[nodiscard]] cm::ConnectionManager& connections() { return connections_.connections(); }
+  [[nodiscard]] const cm::ConnectionManager& connections() const {
+    return connections_.connections();
+  }
 
   /// Applies changes of the ports since the last call. Returns true if there were any.
   bool update_ports(Instant now);
@@ -156,6 +160,11 @@ class HostServicesTable final : private carriage::DatagramSink {
   using LocalServiceLinks =
       std::function<std::unique_ptr<sa::LocalServiceLink>(fabric::NodeIndex host)>;
   void set_local_services(LocalServiceLinks links);
+  /// Whether the address is one of the host's port, or of an interface that a program carries at
+  /// it; also where the host's services are not created yet.
+  [[nodiscard]] bool has_address(fabric::PortIndex port, const IpAddress& address);
+  /// Null: they are not created yet.
+  [[nodiscard]] const HostServices* find(fabric::NodeIndex node) const;
   /// True if users of the port's SA client hold a full membership.
   [[nodiscard]] bool holds_membership(fabric::PortIndex port, const Gid& mgid) const;
 
@@ -182,6 +191,7 @@ class HostServicesTable final : private carriage::DatagramSink {
   void take_at(fabric::PortIndex at, const mad::ReceivedDatagram& datagram, Instant now);
   [[nodiscard]] bool is_for(fabric::PortIndex port, const mad::ReceivedDatagram& datagram) const;
   [[nodiscard]] bool is_solicitation_for(fabric::PortIndex at, ByteSpan payload);
+  [[nodiscard]] bool has_from_topology(fabric::PortIndex port, const IpAddress& address);
   [[nodiscard]] std::uint32_t position_of(fabric::NodeIndex node);
   void schedule(fabric::NodeIndex node, Instant deadline);
 

@@ -16,7 +16,7 @@
 #include "fabric/topology.h"
 #include "node/fabric.h"
 #include "node/host_services.h"
-#include "node/node_change.h"
+#include "node/testing/rdma_cm_hosts.h"
 #include "wire/mad/class_port_info.h"
 #include "wire/mad/component_mask.h"
 #include "wire/mad/path_record.h"
@@ -32,125 +32,16 @@ using cm::RdmaCmEvent;
 using cm::RdmaCmFailure;
 using cm::RdmaCmId;
 using enum cm::RdmaCmEventType;
+using testing::address_of;
+using testing::at;
+using testing::Events;
+using testing::first;
 using ::testing::IsEmpty;
+using testing::kPort;
+using testing::kWaitLimit;
+using testing::text;
 
-constexpr std::uint16_t kPort = 7471;
-constexpr Duration kWaitLimit = Duration::seconds(2);
-
-struct Events final : cm::RdmaCmSink {
-  bool take(const RdmaCmEvent& event) override {
-    waiting.push_back(event);
-    return !is_full;
-  }
-  std::deque<RdmaCmEvent> waiting;
-  bool is_full{};
-};
-
-[[nodiscard]] IpAddress address_of(std::uint32_t host) { return IpAddress::v4(0x7F4D'0000 + host); }
-[[nodiscard]] cm::IpEndpoint at(const IpAddress& address, std::uint16_t port = kPort) {
-  return {.address = address, .port = port};
-}
-[[nodiscard]] std::vector<std::byte> text(std::string_view words) {
-  const auto octets = std::as_bytes(std::span{words});
-  return {octets.begin(), octets.end()};
-}
-[[nodiscard]] std::vector<std::byte> first(const std::vector<std::byte>& data, std::size_t bytes) {
-  return {data.begin(), data.begin() + static_cast<std::ptrdiff_t>(std::min(bytes, data.size()))};
-}
-
-struct RdmaCmTest : ::testing::Test {
-  void SetUp() override {
-    auto made = Fabric::create(*fabric::generate_star(3), now);
-    ASSERT_TRUE(made) << made.error().reason;
-    fabric = std::move(*made);
-  }
-  [[nodiscard]] fabric::NodeIndex node(std::uint32_t host) const {
-    return *fabric->builder().find_node("h" + std::to_string(host));
-  }
-  cm::RdmaCm& rdma(std::uint32_t host) { return fabric->hosts().host(node(host), now).rdma_cm(); }
-  void run_for(Duration span) {
-    for (std::uint32_t host = 1; host <= 3; ++host) {
-      if (fabric->hosts().has(node(host))) {
-        fabric->hosts().wake(node(host));
-      }
-    }
-    const Instant end = now + span;
-    while (now <= end) {
-      while (fabric->run_management(now)) {
-      }
-      now = std::max(now, fabric->management_deadline());
-    }
-    now = end;
-  }
-  /// The next event of an id's user, which must be of this type.
-  RdmaCmEvent expect(Events& events, cm::RdmaCmEventType type) {
-    for (int i = 0; i < 200 && events.waiting.empty(); ++i) {
-      run_for(Duration::milliseconds(50));
-    }
-    if (events.waiting.empty()) {
-      ADD_FAILURE() << "no event " << static_cast<int>(type);
-      return {};
-    }
-    RdmaCmEvent event = std::move(events.waiting.front());
-    events.waiting.pop_front();
-    EXPECT_EQ(event.type, type) << static_cast<int>(event.type) << " status "
-                                << static_cast<int>(event.status) << " failure "
-                                << static_cast<int>(event.failure);
-    return event;
-  }
-  RdmaCmId make(std::uint32_t host, Events& events, PortSpace space = PortSpace::Tcp,
-                QpType type = QpType::Rc) {
-    return *rdma(host).create(space, type, events, host);
-  }
-  RdmaCmId listen(std::uint32_t host, const cm::SocketAddress& address,
-                  PortSpace space = PortSpace::Tcp, QpType type = QpType::Rc) {
-    const RdmaCmId id = make(host, server, space, type);
-    EXPECT_TRUE(rdma(host).bind(id, address, now));
-    EXPECT_TRUE(rdma(host).listen(id, 0, now));
-    return id;
-  }
-  RdmaCmId resolve(std::uint32_t host, const cm::SocketAddress& to,
-                   PortSpace space = PortSpace::Tcp, QpType type = QpType::Rc) {
-    const RdmaCmId id = make(host, client, space, type);
-    const auto started =
-        rdma(host).resolve_address(id, {.destination = to, .timeout = kWaitLimit}, now);
-    EXPECT_TRUE(started) << started.error().reason;
-    expect(client, AddressResolved);
-    EXPECT_TRUE(rdma(host).resolve_route(id, kWaitLimit, now));
-    expect(client, RouteResolved);
-    return id;
-  }
-  struct Connected {
-    RdmaCmId client;
-    RdmaCmId server;
-  };
-  Connected connect(std::uint32_t from, std::uint32_t to, const cm::SocketAddress& address) {
-    const RdmaCmId id = resolve(from, address);
-    EXPECT_TRUE(rdma(from).connect(
-        id, {.qpn = Qpn{0x111}, .retry_count = 7, .private_data = text("hello")}, now));
-    const RdmaCmEvent request = expect(server, ConnectRequest);
-    EXPECT_EQ(first(request.parameters.private_data, 5), text("hello"));
-    EXPECT_EQ(request.parameters.qpn, Qpn{0x111});
-    const ConnectionParameters reply{.qpn = Qpn{0x222}, .private_data = text("welcome")};
-    const auto ready =
-        rdma(to).qp_attributes(request.id, verbs::QpState::Rtr);  // before it answers
-    EXPECT_TRUE(rdma(to).accept(request.id, &reply, now));
-    EXPECT_TRUE(rdma(to).set_context(request.id, 77));
-    const RdmaCmEvent response = expect(client, ConnectResponse);
-    EXPECT_EQ(response.parameters.qpn, Qpn{0x222});
-    EXPECT_EQ(first(response.parameters.private_data, 7), text("welcome"));
-    EXPECT_EQ(rdma(from).qp_attributes(id, verbs::QpState::Rts)->attributes.sq_psn,
-              ready->attributes.rq_psn);
-    EXPECT_TRUE(rdma(from).accept(id, nullptr, now));
-    EXPECT_EQ(expect(server, Established).context, 77U);
-    return {.client = id, .server = request.id};
-  }
-
-  Instant now{Duration::seconds(1)};
-  std::unique_ptr<Fabric> fabric;
-  Events server;
-  Events client;
-};
+struct RdmaCmTest : testing::RdmaCmHosts {};
 
 TEST_F(RdmaCmTest, ConnectsHostsByIpAddressAndEndsBothSides) {
   listen(1, at(address_of(1)));
@@ -558,36 +449,6 @@ TEST_F(Redirection, ToNowhereIsTheReject) {
     EXPECT_EQ(expect(client, Rejected).status, 24) << each.size();
     redirectors_.clear();
   }
-}
-
-// Whoever disconnects, host 1 or its peer: what was connected, or under way, before a port was
-// shared is still its host's.
-TEST_F(RdmaCmTest, ConnectionsOutliveTheFirstVirtualFunctionOfTheirPort) {
-  listen(1, at(address_of(1)));
-  const Connected early = connect(2, 1, at(address_of(1)));
-  const Connected other = connect(3, 1, at(address_of(1)));
-  const RdmaCmId asking = resolve(2, at(address_of(1)));
-  ASSERT_TRUE(rdma(2).connect(asking, {.qpn = Qpn{0x333}, .retry_count = 7}, now));
-  const RdmaCmEvent request = expect(server, ConnectRequest);
-  ASSERT_TRUE(fabric->change_node(*read_node_change("add vf v1 of=h1"), now));
-  run_for(Duration::seconds(3));
-  ASSERT_TRUE(client.waiting.empty());
-
-  const ConnectionParameters reply{.qpn = Qpn{0x444}};
-  ASSERT_TRUE(rdma(1).accept(request.id, &reply, now));
-  ASSERT_TRUE(rdma(1).set_context(request.id, 78));
-  expect(client, ConnectResponse);
-  ASSERT_TRUE(rdma(2).accept(asking, nullptr, now));
-  expect(server, Established);
-
-  EXPECT_TRUE(rdma(1).disconnect(early.server, now));
-  expect(client, Disconnected);
-  EXPECT_TRUE(rdma(2).disconnect(early.client, now));  // the answer
-  expect(server, Disconnected);
-  EXPECT_TRUE(rdma(3).disconnect(other.client, now));
-  expect(server, Disconnected);
-  EXPECT_TRUE(rdma(1).disconnect(other.server, now));
-  expect(client, Disconnected);
 }
 
 }  // namespace

@@ -76,6 +76,10 @@ SharedPorts::Shared& SharedPorts::shared_at(PortIndex physical, Instant now) {
         tunnel_tap_(physical, mad);
       }
     });
+    if (make_directory_) {
+      shared.directory = make_directory_(physical);
+      shared.port->multiplexer().set_directory(*shared.directory);
+    }
     shared.port->update(physical_port_of(tables_, physical), now);
   }
   return shared;

@@ -20,6 +20,7 @@
 #include "fabric/tables.h"
 #include "mad/agent_table.h"
 #include "mad/mad_address.h"
+#include "sriov/service_table.h"
 #include "sriov/shared_port.h"
 
 namespace weft::node {
@@ -42,6 +43,12 @@ class SharedPorts {
   SharedPorts(fabric::TablesBuilder& tables, Wire wire) : tables_(tables), wire_(std::move(wire)) {}
   SharedPorts(const SharedPorts&) = delete;
   SharedPorts& operator=(const SharedPorts&) = delete;
+
+  /// Makes what says which function of a physical port a service is of. Call it before the first
+  /// port is shared; what it makes is asked as long as that port is.
+  using MakeDirectory =
+      std::function<std::unique_ptr<sriov::ServiceDirectory>(fabric::PortIndex physical)>;
+  void set_directories(MakeDirectory make) { make_directory_ = std::move(make); }
 
   /// Fabrics without virtual functions.
   [[nodiscard]] bool empty() const { return shared_.empty(); }
@@ -116,6 +123,7 @@ class SharedPorts {
 
  private:
   struct Shared {
+    std::unique_ptr<sriov::ServiceDirectory> directory;  // null: services are not looked up
     std::unique_ptr<sriov::SharedPort> port;
     std::map<sriov::FunctionId, fabric::PortIndex> functions;
     std::map<fabric::PortIndex, fabric::FunctionDescription> descriptions;
@@ -137,6 +145,7 @@ class SharedPorts {
   fabric::TablesBuilder& tables_;
   Wire wire_;
   TunnelTap tunnel_tap_;
+  MakeDirectory make_directory_;
   std::map<fabric::PortIndex, Shared> shared_;       // by physical port
   std::map<fabric::PortIndex, Function> functions_;  // by the function's port
   std::map<fabric::PortIndex, Move> moves_;          // the same

@@ -168,10 +168,11 @@ std::optional<CmProxy::Owner> CmProxy::steer_sidr_req(const MadBytes& mad, bool 
     return std::nullopt;
   }
   const auto request = message_of<wire::SidrReq>(mad);
-  if (const auto function = services_.find_address(request)) {
+  const ServiceDirectory& directory = directory_ == nullptr ? services_ : *directory_;
+  if (const auto function = directory.find_address(request)) {
     return Owner{.function = *function, .reason = Reason::IpAddress};
   }
-  if (const auto function = services_.find_listener(request)) {
+  if (const auto function = directory.find_listener(request)) {
     return Owner{.function = *function, .reason = Reason::ServiceListener};
   }
   return std::nullopt;

@@ -66,6 +66,8 @@ class CmProxy {
   [[nodiscard]] CommunicationIds& ids() { return ids_; }
   [[nodiscard]] const CommunicationIds& ids() const { return ids_; }
   [[nodiscard]] ServiceTable& services() { return services_; }
+  /// Asked from now on in place of services(); outlives this.
+  void set_directory(const ServiceDirectory& directory) { directory_ = &directory; }
 
   void handle_timeout(Instant now);
   [[nodiscard]] Instant poll_deadline() const;
@@ -89,6 +91,7 @@ class CmProxy {
   ConnectionLimits limits_;
   CommunicationIds ids_;
   ServiceTable services_;
+  const ServiceDirectory* directory_{};           // null: services_
   std::map<PeerKey, PeerRequest> peer_requests_;  ///< REQs that were delivered
 };
 

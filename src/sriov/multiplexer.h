@@ -141,6 +141,8 @@ class Multiplexer {
   void set_pkey_table(std::vector<PKey> table) { pkeys_.set_physical(std::move(table)); }
 
   [[nodiscard]] ServiceTable& services() { return cm_.services(); }
+  /// As CmProxy::set_directory.
+  void set_directory(const ServiceDirectory& directory) { cm_.set_directory(directory); }
   [[nodiscard]] GroupProxy& groups() { return groups_; }
   [[nodiscard]] const GroupProxy& groups() const { return groups_; }
   [[nodiscard]] AliasGuids& alias_guids() { return alias_guids_; }

@@ -1,8 +1,8 @@
 #pragma once
 
 // Which function a SIDR_REQ is for when no GRH says so: it has no GID in it (IBTA vol 1 §12.11.1).
-// With RDMA-CM's header, the function that has the destination IP address; else the one that
-// listens for the service in the partition. One thread at a time.
+// With RDMA-CM's header, the function that has the destination IP address, the physical one
+// included; else the one that listens for the service in the partition. One thread at a time.
 
 #include <compare>
 #include <cstddef>
@@ -24,7 +24,18 @@ namespace weft::sriov {
   return service_id >> 24 == 1;
 }
 
-class ServiceTable {
+/// Who knows that.
+class ServiceDirectory {
+ public:
+  virtual ~ServiceDirectory() = default;
+  [[nodiscard]] virtual std::optional<FunctionId> find_address(
+      const wire::SidrReq& request) const = 0;
+  [[nodiscard]] virtual std::optional<FunctionId> find_listener(
+      const wire::SidrReq& request) const = 0;
+};
+
+/// A directory that is told.
+class ServiceTable final : public ServiceDirectory {
  public:
   /// `limit` of addresses and of listeners, of each function.
   explicit ServiceTable(std::size_t limit) : limit_(limit) {}
@@ -35,8 +46,9 @@ class ServiceTable {
   void remove_listener(FunctionId function, std::uint64_t service_id, PKey pkey);
   void remove(FunctionId function);
 
-  [[nodiscard]] std::optional<FunctionId> find_address(const wire::SidrReq& request) const;
-  [[nodiscard]] std::optional<FunctionId> find_listener(const wire::SidrReq& request) const;
+  [[nodiscard]] std::optional<FunctionId> find_address(const wire::SidrReq& request) const override;
+  [[nodiscard]] std::optional<FunctionId> find_listener(
+      const wire::SidrReq& request) const override;
 
  private:
   struct Service {
