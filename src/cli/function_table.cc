@@ -68,6 +68,7 @@ void print_function(const json& port, const json& function) {
       fmt::format("{} {}", text_of(function["guid"]), text_of(function["guid_state"])));
   row("node GUID", text_of(function["node_guid"]));
   row("policy", text_of(function["policy"]));
+  row("trust", function["trusted"].get<bool>() ? "on" : "off");
   row("P_Keys", pkeys_of(function) + " (entries of the port's table)");
   const std::uint64_t rate = number_of(function["quotas"]["mads_per_second"]);
   row("MADs a second", rate == 0 ? "no limit" : fmt::format("at most {}", rate));

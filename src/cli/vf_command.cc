@@ -33,7 +33,8 @@ struct FunctionOptions {
   std::string pkeys;  // as node/node_change.h; empty, and none: not given
   std::optional<std::uint32_t> mads;
   std::optional<std::uint32_t> groups;
-  std::string policy;     // the same, here and below
+  std::string policy;  // the same, here and below
+  std::string trust;
   std::string node_guid;  // of set
   std::string port_guid;
 };
@@ -51,6 +52,7 @@ struct FunctionOptions {
     words += value.empty() ? "" : fmt::format(" {}={}", key, value);
   };
   add("policy", options.policy);
+  add("trust", options.trust);
   add("node_guid", options.node_guid);
   add("port_guid", options.port_guid);
   return words;
@@ -68,6 +70,9 @@ void add_quotas(CLI::App& command, FunctionOptions& options) {
   command.add_option("--policy", options.policy,
                      "What its port may be: down; up, at least Initialize; or follow, what follows "
                      "from the port that it shares");
+  command.add_option("--trust", options.trust,
+                     "on: its QPs may have the well-known Q_Key 0x80010000, as ibacm's do; off: "
+                     "not, as from the start");
 }
 
 /// What only a function that is there can be given.
@@ -169,8 +174,8 @@ int set(const FunctionOptions& options) {
   const std::string quotas = quotas_of(options);
   if (quotas.empty()) {
     return print_error({ErrorCode::InvalidArgument,
-                        "nothing is to be set: --pkeys, --mads, --groups, --policy, --node-guid "
-                        "and --port-guid say what"});
+                        "nothing is to be set: --pkeys, --mads, --groups, --policy, --trust, "
+                        "--node-guid and --port-guid say what"});
   }
   return change_each(
       options, [&](const std::string& name) { return fmt::format("set vf {}{}", name, quotas); });

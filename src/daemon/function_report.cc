@@ -116,6 +116,7 @@ void add_virtual(json& entry, const fabric::TablesView& view, const node::Shared
   entry["guid"] = hex(record.guid.value(), 16);
   entry["node_guid"] = hex(view.hca(record.hca).guid.value(), 16);
   entry["policy"] = verbs::name_of(description.policy);
+  entry["trusted"] = description.is_trusted;
   entry["guid_state"] = sriov::name_of(mux.alias_guids().state(function));
   entry["gid"] = gid ? json(wire::address_text(gid->octets())) : json{};
   entry["pkeys"] = pkeys_json(mux.pkeys_of(function), description.pkeys);

@@ -33,15 +33,19 @@ std::string change(const LiveFabric& fabric, std::string text) {
   return refused == nullptr ? "" : refused->reason;
 }
 
-bool becomes_active(const Program& program) {
+/// Whether it holds before long.
+template <class Condition>
+bool eventually(Condition holds) {
   const Instant end = os::now() + kWaitLimit;
-  const auto is_active = [&] {
-    return program.engine.port(PortNumber{1}).state == hca::PortState::Active;
-  };
-  while (!is_active() && os::now() < end) {
+  while (!holds() && os::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return is_active();
+  return holds();
+}
+
+bool becomes_active(const Program& program) {
+  return eventually(
+      [&] { return program.engine.port(PortNumber{1}).state == hca::PortState::Active; });
 }
 
 void connect(Program& a, Program& b) {
@@ -106,6 +110,8 @@ TEST(LiveVirtualFunctions, HaveNoDataQpWithTheWellKnownQKey) {  // T-SRI-3
   EXPECT_EQ(refused.error().code, ErrorCode::InvalidArgument);
   EXPECT_THAT(refused.error().reason, ::testing::HasSubstr("belongs to QP1"));
   EXPECT_TRUE(init_with(h1, kGsiQKey));
+  ASSERT_EQ(change(fabric, "set vf v1 trust=on"), "");
+  EXPECT_TRUE(eventually([&] { return init_with(v1, kGsiQKey).has_value(); }));
 }
 
 TEST(LiveVirtualFunctions, TakenAwayLoseTheirDeviceAndTheOthersGoOn) {
@@ -121,10 +127,7 @@ TEST(LiveVirtualFunctions, TakenAwayLoseTheirDeviceAndTheOthersGoOn) {
   EXPECT_EQ(write(v2, h2, 0), hca::WcStatus::Success);
   EXPECT_NE(change(fabric, "remove v1"), "");
   EXPECT_EQ(change(fabric, "remove v1 force"), "");
-  const Instant end = os::now() + kWaitLimit;
-  while (v1.events.device_fatal == 0 && os::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  EXPECT_TRUE(eventually([&] { return v1.events.device_fatal != 0; }));
   EXPECT_EQ(v1.events.device_fatal, 1);
   EXPECT_EQ(v2.events.device_fatal, 0);
   EXPECT_EQ(write(v2, h2, 0), hca::WcStatus::Success);
@@ -145,14 +148,10 @@ TEST(LiveVirtualFunctions, MoveToAnotherHostWithTheirPrograms) {
   EXPECT_EQ(write(h2, v1, 0), hca::WcStatus::Success);
 
   ASSERT_EQ(change(fabric, "move vf v1 of=h3"), "");
-  const Instant end = os::now() + kWaitLimit;
-  while (v1.lid() == before && os::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  EXPECT_TRUE(eventually([&] { return v1.lid() != before; }));
   ASSERT_TRUE(becomes_active(v1));
-  while (v1.events.lid_change == 0 && os::now() < end) {  // after the attributes that it is about
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  // After the attributes that it is about:
+  EXPECT_TRUE(eventually([&] { return v1.events.lid_change != 0; }));
   EXPECT_EQ(v1.lid(), h3.lid());
   EXPECT_EQ(v1.engine.port(PortNumber{1}).gids, gids);
   EXPECT_EQ(v1.events.lid_change, 1);

@@ -24,6 +24,7 @@ struct FunctionDescription {
   std::vector<std::uint16_t> pkeys{0};  // which entries of the port's P_Key table, in its order
   FunctionQuotas quotas{};
   verbs::PortPolicy policy{verbs::PortPolicy::Follow};
+  bool is_trusted{};  // its QPs may have the well-known Q_Key, as ibacm's do
   bool operator==(const FunctionDescription&) const = default;
 };
 
@@ -32,6 +33,7 @@ struct PlannedFunction {
   std::string name;           // of its host
   std::vector<PKey> pkeys{};  // of its port; none: the first one
   FunctionQuotas quotas{};
+  bool is_trusted{};
   bool operator==(const PlannedFunction&) const = default;
 };
 

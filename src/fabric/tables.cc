@@ -413,6 +413,9 @@ void show_port(std::string& text, const TablesView& view, const PortRecord& port
   if (port.is_tapped()) {
     text += " tapped";
   }
+  if (port.is_trusted()) {
+    text += " trusted";
+  }
   if (port.peer != kNoPort) {
     fmt::format_to(out, " -> {}", port_name(view, port.peer));
     if (port.rate_mbps != 0) {

@@ -49,7 +49,8 @@ using verbs::PortState;
 
 /// Boolean properties of a port.
 enum class PortFlag : std::uint8_t {
-  Tapped = 1,  // a capture is active: packets that cross the port are shown to it
+  Tapped = 1,   // a capture is active: packets that cross the port are shown to it
+  Trusted = 2,  // of a virtual function's port: its QPs may have the well-known Q_Key
 };
 
 /// One port. `state` is the port's own; a link carries data if both its ports allow it. `link_type`
@@ -84,6 +85,7 @@ struct PortRecord {
 
   [[nodiscard]] bool is_switch_port() const { return hca == kNoHca; }
   [[nodiscard]] bool is_tapped() const { return flags.has(PortFlag::Tapped); }
+  [[nodiscard]] bool is_trusted() const { return flags.has(PortFlag::Trusted); }
   [[nodiscard]] Duration delay() const { return Duration::nanoseconds(delay_ns); }
   [[nodiscard]] bool is_omni_path() const { return link_type == LinkType::OmniPath; }
   /// Of an Omni-Path port; else 0.
@@ -327,6 +329,7 @@ class TablesBuilder {
   void request_reregistration(PortIndex port);
   void set_active_mtu(PortIndex port, verbs::Mtu mtu);
   void set_tapped(PortIndex port, bool tapped);
+  void set_trusted(PortIndex port, bool trusted);
   void set_pkeys(PortIndex port, std::span<const PKey> pkeys);
   void set_gids(PortIndex port, std::span<const Gid> gids);
   /// Another GUID of a port, or of an HCA (NodeInfo NodeGUID); its GID table is not touched.
@@ -401,6 +404,7 @@ class TablesBuilder {
     ++port_changes_;
     return ports_.at(index.value());
   }
+  void set_flag(PortIndex port, PortFlag flag, bool value);
 
   std::uint64_t subnet_prefix_;
   std::vector<NodeIndex> hosts_;     // by position in the topology

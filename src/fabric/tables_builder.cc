@@ -347,8 +347,16 @@ void TablesBuilder::set_active_mtu(PortIndex port, verbs::Mtu mtu) {
 }
 
 void TablesBuilder::set_tapped(PortIndex port, bool tapped) {
+  set_flag(port, PortFlag::Tapped, tapped);
+}
+
+void TablesBuilder::set_trusted(PortIndex port, bool trusted) {
+  set_flag(port, PortFlag::Trusted, trusted);
+}
+
+void TablesBuilder::set_flag(PortIndex port, PortFlag flag, bool value) {
   Flags<PortFlag>& flags = mutable_port(port).flags;
-  flags = tapped ? flags | PortFlag::Tapped : flags.without(PortFlag::Tapped);
+  flags = value ? flags | flag : flags.without(flag);
 }
 
 void TablesBuilder::set_pkeys(PortIndex port, std::span<const PKey> pkeys) {

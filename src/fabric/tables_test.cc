@@ -198,6 +198,7 @@ TEST(Tables, OfElevenThousandHostsAreSmall) {
 TEST(Show, NamesStatesLidsAndTaps) {
   RunningFabric fabric{*generate_star(2)};
   fabric.builder.set_tapped(fabric.port("h2", 1), true);
+  fabric.builder.set_trusted(fabric.port("h2", 1), true);
   fabric.builder.set_link_state(fabric.port("h1", 1), PortState::Down);
   fabric.publish();
   EXPECT_EQ(show(fabric.view()),
@@ -207,7 +208,7 @@ TEST(Show, NamesStatesLidsAndTaps) {
             "    port 1 Down LID 1 -> s1:1\n"
             "host h2\n"
             "  weft0 node GUID 0x0257461000020000\n"
-            "    port 1 Active LID 2 tapped -> s1:2\n"
+            "    port 1 Active LID 2 tapped trusted -> s1:2\n"
             "switch s1 node GUID 0x0257462000010000\n"
             "    port 0 Active LID 3\n"
             "    port 1 Down -> h1:1\n"

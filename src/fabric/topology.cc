@@ -130,7 +130,8 @@ Result<void> check_functions(const HostDescription& host,
                              std::unordered_set<std::string_view>& names) {
   std::size_t count = 0;
   for (const HcaDescription& hca : host.hcas) {
-    for (const auto& [name, pkeys, quotas] : hca.functions) {
+    for (const PlannedFunction& function : hca.functions) {
+      const std::string& name = function.name;
       if (auto checked = check_name("host", name); !checked) {
         return checked;
       }

@@ -130,6 +130,19 @@ class Reader {
     return true;
   }
 
+  bool read_bool(const toml::table& table, std::string_view key, bool& target) {
+    const auto* node = table.get(key);
+    if (node == nullptr) {
+      return true;
+    }
+    const auto* value = node->as_boolean();
+    if (value == nullptr) {
+      return refuse(*node, "'{}' must be true or false", key);
+    }
+    target = value->get();
+    return true;
+  }
+
   bool read_string(const toml::table& table, std::string_view key, std::string& target) {
     const toml::node* node = table.get(key);
     if (node == nullptr) {
@@ -373,7 +386,8 @@ class Reader {
 
   /// The name of a virtual function's host, or a table of what the function is given.
   bool read_function(const toml::node& element, PlannedFunction& function) {
-    static constexpr std::array<std::string_view, 4> kKnown = {"name", "pkeys", "mads", "groups"};
+    static constexpr std::array<std::string_view, 5> kKnown = {"name", "pkeys", "mads", "groups",
+                                                               "trust"};
     constexpr std::int64_t kMost = 0xFFFF'FFFF;
     if (const auto* name = element.as_string(); name != nullptr) {
       function.name = name->get();
@@ -389,7 +403,8 @@ class Reader {
            read_name(*table, "virtual function", function.name) &&
            read_pkeys(*table, function.pkeys) &&
            read_number(*table, "mads", 0, kMost, function.quotas.mads_per_second) &&
-           read_number(*table, "groups", 0, kMost, function.quotas.groups);
+           read_number(*table, "groups", 0, kMost, function.quotas.groups) &&
+           read_bool(*table, "trust", function.is_trusted);
   }
 
   bool read_port(const toml::table& table, HcaDescription& hca) {

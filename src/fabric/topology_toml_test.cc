@@ -40,7 +40,8 @@ TEST(TopologyFile, RoundTripsEverythingThatCanBeSaid) {
       {.name = "web"},
       {.name = "store",
        .pkeys = {PKey{0x8001}, PKey{0x0002}},
-       .quotas = {.mads_per_second = 100, .groups = 8}},
+       .quotas = {.mads_per_second = 100, .groups = 8},
+       .is_trusted = true},
       {.name = "log", .quotas = {.groups = 1}}
   };
   topology.switches[0].guid = Guid{1};

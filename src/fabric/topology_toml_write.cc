@@ -77,8 +77,8 @@ void write_functions(std::string& text, std::span<const PlannedFunction> functio
     if (!function.pkeys.empty()) {
       fmt::format_to(out, ", pkeys = {}", list_of(function.pkeys));
     }
-    fmt::format_to(out, ", mads = {}, groups = {} }}", function.quotas.mads_per_second,
-                   function.quotas.groups);
+    fmt::format_to(out, ", mads = {}, groups = {}{} }}", function.quotas.mads_per_second,
+                   function.quotas.groups, function.is_trusted ? ", trust = true" : "");
   }
   text += functions.empty() ? "" : "]\n";
 }

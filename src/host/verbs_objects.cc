@@ -34,16 +34,18 @@ namespace {
                     alternate.value(), primary.value());
 }
 
-/// The rules are the same for each virtual one.
-constexpr sriov::FunctionId kSomeFunction{1};
-
-/// Whether this process has the port of a virtual function, whose QPs have less. Its slot says so:
-/// only such a host borrows slots, whatever state its port is in.
-[[nodiscard]] bool is_of_function(const FabricMap& map, const uabi::ProcessAddress& self) {
+/// Refuses what QPs of a virtual function may not have. That this process runs on one its slot
+/// says: only such a host borrows slots, whatever state its port is in.
+[[nodiscard]] Result<void> check_qkey(const FabricMap& map, const uabi::ProcessAddress& self,
+                                      QKey qkey) {
+  constexpr sriov::FunctionId kSomeFunction{1};  // the rules are the same for each virtual one
   return map.ask([&](const fabric::TablesView& view) {
     const fabric::PortIndex port = view.node(fabric::NodeIndex{self.node}).first_port;
-    return std::ranges::find(view.slot_loans(), port, &fabric::SlotLoanRecord::borrower) !=
-           view.slot_loans().end();
+    const bool is_virtual =
+        std::ranges::find(view.slot_loans(), port, &fabric::SlotLoanRecord::borrower) !=
+        view.slot_loans().end();
+    return sriov::check_data_qkey(is_virtual ? kSomeFunction : sriov::kPhysicalFunction,
+                                  view.port(port).is_trusted(), qkey);
   });
 }
 
@@ -133,9 +135,7 @@ Result<void> VerbsObjects::modify_qp(hca::Qp& qp, const hca::QpAttributes& attri
     return checked;
   }
   if (mask.has(hca::QpAttribute::QKey)) {
-    const sriov::FunctionId function =
-        is_of_function(parts_.map, parts_.daemon.self()) ? kSomeFunction : sriov::kPhysicalFunction;
-    if (auto allowed = sriov::check_data_qkey(function, attributes.qkey); !allowed) {
+    if (auto allowed = check_qkey(parts_.map, parts_.daemon.self(), attributes.qkey); !allowed) {
       return allowed;
     }
   }

@@ -78,7 +78,8 @@ Result<void> Fabric::unassign_function(const NodeChange& change, Instant now) {
   const fabric::FunctionDescription& had = shared.description_of(*port);
   FunctionChange kept{.mads_per_second = had.quotas.mads_per_second,
                       .groups = had.quotas.groups,
-                      .policy = had.policy};
+                      .policy = had.policy,
+                      .is_trusted = had.is_trusted};
   kept.pkeys.emplace();
   for (const std::uint16_t index : had.pkeys) {
     if (index < builder_.pkeys(physical).size()) {  // a subnet manager may have made it shorter

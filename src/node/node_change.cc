@@ -104,6 +104,11 @@ namespace {
     change.policy = read_policy(value);
     return change.policy.has_value();
   }
+  if (key == "trust") {
+    change.is_trusted =
+        value == "on" || value == "off" ? std::optional{value == "on"} : std::nullopt;
+    return change.is_trusted.has_value();
+  }
   if (key == "pkeys") {
     change.pkeys = read_entries(value);
     return change.pkeys.has_value();
@@ -118,7 +123,7 @@ namespace {
 
 [[nodiscard]] bool is_quota(std::string_view word) {
   constexpr auto kKeys = std::to_array<std::string_view>(
-      {"pkeys=", "mads=", "groups=", "policy=", "node_guid=", "port_guid="});
+      {"pkeys=", "mads=", "groups=", "policy=", "trust=", "node_guid=", "port_guid="});
   return std::ranges::any_of(kKeys, [&](std::string_view key) { return word.starts_with(key); });
 }
 
@@ -127,8 +132,9 @@ namespace {
       ErrorCode::InvalidArgument,
       "'{}' will not do: a function has pkeys=ENTRY,..., each an index of the port's P_Key "
       "table or a key as 0x8005 and none twice, mads=N a second and groups=N, where 0 is no "
-      "limit, policy=down, up or follow, and, once it is there, node_guid=GUID and port_guid=GUID, "
-      "not 0 and not all ones",
+      "limit, policy=down, up or follow, trust=on or off, and, once it is there, node_guid=GUID "
+      "and "
+      "port_guid=GUID, not 0 and not all ones",
       word);
 }
 

@@ -30,6 +30,7 @@ struct FunctionChange {
   std::optional<std::uint32_t> mads_per_second{};  // 0, here and below: no limit
   std::optional<std::uint32_t> groups{};
   std::optional<verbs::PortPolicy> policy{};
+  std::optional<bool> is_trusted{};
 };
 
 /// GUIDs that a virtual function gets in place of those that it has; neither is 0 or all ones.
@@ -70,9 +71,9 @@ inline constexpr std::string_view kNodeChangeGrammar =
     "add vf NAME [of=PORT] [QUOTA]..., set vf NAME QUOTA... [node_guid=GUID] [port_guid=GUID], "
     "assign vf NAME of=PORT, unassign vf "
     "NAME, move vf NAME of=PORT or remove NAME [force], where a QUOTA is "
-    "pkeys=ENTRY,..., mads=N or groups=N (0: no limit) or policy=down|up|follow, an ENTRY of the "
-    "port's P_Key table is an "
-    "index or a key as 0x8005, and a GUID is as 0x0002c90300000001";
+    "pkeys=ENTRY,..., mads=N or groups=N (0: no limit), policy=down|up|follow or trust=on|off, an "
+    "ENTRY of the port's P_Key table is an index or a key as 0x8005, and a GUID is as "
+    "0x0002c90300000001";
 
 /// Parses kNodeChangeGrammar. Names and ports are not checked against the fabric.
 [[nodiscard]] Result<NodeChange> read_node_change(std::string_view text);

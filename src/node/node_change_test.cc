@@ -119,9 +119,13 @@ TEST(NodeChange, SetsTheGuidsAndThePolicyOfAFunction) {
   EXPECT_EQ(set->guids.port, Guid{0x0002'C903'0000'0012});
   EXPECT_EQ(read_node_change("add vf v1 of=h1 policy=down")->function.policy,
             verbs::PortPolicy::Down);
+  EXPECT_EQ(read_node_change("add vf v1 of=h1 trust=on")->function.is_trusted, true);
+  EXPECT_EQ(read_node_change("set vf v1 trust=off")->function.is_trusted, false);
+  EXPECT_EQ(set->function.is_trusted, std::nullopt);
   for (const char* text :
-       {"set vf v1 policy=Up", "set vf v1 policy=auto", "set vf v1 node_guid=11",
-        "set vf v1 node_guid=0x", "set vf v1 node_guid=0x0", "set vf v1 port_guid=0x1G",
+       {"set vf v1 policy=Up", "set vf v1 policy=auto", "set vf v1 trust=yes",
+        "set vf v1 trust=", "set vf v1 node_guid=11", "set vf v1 node_guid=0x",
+        "set vf v1 node_guid=0x0", "set vf v1 port_guid=0x1G",
         "set vf v1 port_guid=0xffffffffffffffff", "set vf v1 port_guid=0x11223344556677889",
         "add vf v1 of=h1 node_guid=0x11", "move vf v1 of=h1 policy=up"}) {
     EXPECT_FALSE(read_node_change(text)) << text;

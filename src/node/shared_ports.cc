@@ -95,6 +95,7 @@ Result<void> SharedPorts::add(PortIndex physical, PortIndex port, FunctionId fun
   }
   shared.functions[function] = port;
   shared.descriptions[port] = wanted;
+  tables_.set_trusted(port, wanted.is_trusted);
   functions_[port] = {.physical = physical, .number = function};
   ports_as_of_ = 0;
   pass_on(physical, shared, now);
@@ -108,6 +109,7 @@ Result<void> SharedPorts::change(PortIndex port, const fabric::FunctionDescripti
     return changed;
   }
   shared.descriptions[port] = wanted;
+  tables_.set_trusted(port, wanted.is_trusted);
   ports_as_of_ = 0;
   return {};
 }

@@ -65,6 +65,7 @@ namespace {
   }
   change.function.mads_per_second = planned.quotas.mads_per_second;
   change.function.groups = planned.quotas.groups;
+  change.function.is_trusted = planned.is_trusted;
   return change;
 }
 
@@ -229,6 +230,7 @@ Result<void> Fabric::describe(const FunctionChange& change, PortIndex physical,
   wanted.quotas.mads_per_second = change.mads_per_second.value_or(wanted.quotas.mads_per_second);
   wanted.quotas.groups = change.groups.value_or(wanted.quotas.groups);
   wanted.policy = change.policy.value_or(wanted.policy);
+  wanted.is_trusted = change.is_trusted.value_or(wanted.is_trusted);
   if (!change.pkeys) {
     return {};
   }
@@ -258,6 +260,7 @@ Result<void> Fabric::set_function(const NodeChange& change, Instant now) {
         change.function.mads_per_second ? change.function.mads_per_second : kept->mads_per_second;
     kept->groups = change.function.groups ? change.function.groups : kept->groups;
     kept->policy = change.function.policy ? change.function.policy : kept->policy;
+    kept->is_trusted = change.function.is_trusted ? change.function.is_trusted : kept->is_trusted;
     set_guids(builder_.node(*builder_.find_node(change.name)).first_port, change.guids, now);
     return {};
   }

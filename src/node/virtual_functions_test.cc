@@ -472,6 +472,23 @@ TEST_F(VirtualFunctions, WithoutAPortHaveTheirGuidsAndPolicyToo) {
               ElementsAre(Gid{kDefaultGidPrefix, Guid{0x0011'2233'4455'6601}}));
 }
 
+TEST_F(VirtualFunctions, AreTrustedWhereverTheyAre) {
+  ASSERT_EQ(change("add vf v1 trust=on"), "");
+  ASSERT_EQ(change("assign vf v1 of=h1"), "");
+  EXPECT_TRUE(tables().port(port("v1")).is_trusted());
+  ASSERT_EQ(change("move vf v1 of=h2"), "");
+  EXPECT_TRUE(tables().port(port("v1")).is_trusted());
+  ASSERT_EQ(change("unassign vf v1"), "");
+  ASSERT_EQ(change("assign vf v1 of=h1"), "");
+  EXPECT_TRUE(tables().port(port("v1")).is_trusted());
+  ASSERT_EQ(change("set vf v1 groups=8"), "");
+  EXPECT_TRUE(tables().port(port("v1")).is_trusted());
+  ASSERT_EQ(change("set vf v1 trust=off"), "");
+  EXPECT_FALSE(tables().port(port("v1")).is_trusted());
+  ASSERT_EQ(change("add vf v2 of=h1"), "");
+  EXPECT_FALSE(tables().port(port("v2")).is_trusted());
+}
+
 TEST_F(VirtualFunctions, AreDownOrUpByTheirPolicy) {
   ASSERT_EQ(change("add vf v1 of=h2"), "");
   const auto state = [&] { return tables().port(port("v1")).state; };

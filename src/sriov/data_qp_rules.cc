@@ -7,10 +7,11 @@ constexpr VirtualLane kManagementLane{15};
 
 }  // namespace
 
-Result<void> check_data_qkey(FunctionId function, QKey qkey) {
-  if (function != kPhysicalFunction && qkey == kGsiQKey) {
+Result<void> check_data_qkey(FunctionId function, bool is_trusted, QKey qkey) {
+  if (function != kPhysicalFunction && qkey == kGsiQKey && !is_trusted) {
     return fail(ErrorCode::InvalidArgument,
-                "Q_Key 0x{:08x} belongs to QP1, which a virtual function has as a proxy only",
+                "Q_Key 0x{:08x} belongs to QP1, which a virtual function has as a proxy only; "
+                "`weft vf set NAME --trust on` lets its other QPs have it, too",
                 qkey.value());
   }
   return {};

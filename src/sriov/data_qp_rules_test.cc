@@ -11,11 +11,15 @@ constexpr FunctionId kVf{1};
 constexpr QKey kOther{0x8001'0001};
 
 TEST(SriovDataQp, TheWellKnownQKeyIsRefused) {  // R-SRI-2
-  const auto refused = check_data_qkey(kVf, QKey{0x8001'0000});
+  const auto refused = check_data_qkey(kVf, false, QKey{0x8001'0000});
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::InvalidArgument);
-  EXPECT_TRUE(check_data_qkey(kVf, kOther).has_value());
-  EXPECT_TRUE(check_data_qkey(kPhysicalFunction, kGsiQKey).has_value());
+  EXPECT_TRUE(check_data_qkey(kVf, false, kOther).has_value());
+  EXPECT_TRUE(check_data_qkey(kPhysicalFunction, false, kGsiQKey).has_value());
+}
+
+TEST(SriovDataQp, OfAFunctionThatIsTrustedHasTheWellKnownQKey) {
+  EXPECT_TRUE(check_data_qkey(kVf, true, kGsiQKey).has_value());
 }
 
 TEST(SriovDataQp, ASendWithTheWellKnownQKeyOrOnVl15IsDropped) {  // R-SRI-2

@@ -47,11 +47,11 @@ LONGEST_UNIT = 1024              # policy of the initiator: a command with its d
 class Target:
     """`weft srp target` on a host until the end of a with block; `before` is what runs it, as words of a command."""
 
-    def __init__(self, fabric, *arguments, before=()):
-        self.fabric, self.address, self.arguments, self.before = fabric, weft_clients.address_of(SERVER), arguments, before
+    def __init__(self, fabric, *arguments, before=(), host=SERVER):
+        self.fabric, self.host, self.address, self.arguments, self.before = fabric, host, weft_clients.address_of(host), arguments, before
 
     def __enter__(self):
-        self.child = self.fabric.start(SERVER, [*self.before, self.fabric.weft, "srp", "target", "--portal", f"{self.address}:{PORT}", *self.arguments])
+        self.child = self.fabric.start(self.host, [*self.before, self.fabric.weft, "srp", "target", "--portal", f"{self.address}:{PORT}", *self.arguments])
         lines = [self.child.stdout.readline() for _ in range(2)]
         found = re.fullmatch(r"target 0x([0-9a-f]{32})\n", lines[0])
         if not found or lines[1] != f"listening on {self.address}:{PORT}\n":
