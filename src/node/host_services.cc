@@ -67,6 +67,7 @@ void HostServices::use_local_service(std::unique_ptr<sa::LocalServiceLink> link)
   for (const Port& port : ports_) {
     port.sa->set_path_source(nullptr, {});
   }
+  resolver_.set_address_source(nullptr);
   local_service_.reset();  // before the link that it uses
   local_service_link_ = std::move(link);
   local_service_ =
@@ -77,6 +78,7 @@ void HostServices::use_local_service(std::unique_ptr<sa::LocalServiceLink> link)
     port.sa->set_path_source(local_service_.get(), {.device = std::string{tables_.name(hca)},
                                                     .number = record.number.value()});
   }
+  resolver_.set_address_source(local_service_.get());
 }
 
 std::vector<PortIndex> HostServices::ports() const {

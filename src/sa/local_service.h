@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/ip_address.h"
 #include "base/time.h"
+#include "sa/address_source.h"
 #include "sa/path_cache.h"
 #include "sa/path_source.h"
 #include "wire/local_service/data_message.h"
@@ -65,9 +66,9 @@ struct LocalServiceCounters {
   std::uint64_t strangers{};  ///< messages of who may not send them, or to questions nobody asked
 };
 
-class LocalService final : public PathSource {
+class LocalService final : public PathSource, public AddressSource {
  public:
-  using GidDone = std::function<void(const std::optional<Gid>& dgid, Instant now)>;
+  using QuestionId = PathSource::QuestionId;
 
   /// `link` must outlive it. `on_due`, if any, is called when deadline() has come nearer.
   explicit LocalService(LocalServiceLink& link, const LocalServiceOptions& options = {},
@@ -78,10 +79,9 @@ class LocalService final : public PathSource {
   [[nodiscard]] std::optional<QuestionId> ask(const NamedPort& port, const wire::PathRecord& wanted,
                                               std::uint64_t mask, Done done, Instant now) override;
   void cancel(QuestionId question) override;
-  /// Whose GID has the address, behind the interface? As ask().
   [[nodiscard]] std::optional<QuestionId> ask_address(std::uint32_t interface_index,
                                                       const IpAddress& address, GidDone done,
-                                                      Instant now);
+                                                      Instant now) override;
 
   /// A message to the kernel. `is_privileged`: its sender may administer the network. Returns 0, or
   /// -EPERM for who may not say it, -EINVAL for what nobody says.

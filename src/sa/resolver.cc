@@ -26,7 +26,11 @@ namespace {
 Resolver::Resolver(const ResolverOptions& options, std::function<void()> on_due)
     : options_(options), on_due_(on_due ? std::move(on_due) : [] {}) {}
 
-Resolver::~Resolver() = default;
+Resolver::~Resolver() {
+  for (const auto& [id, asked] : asked_) {
+    address_source_->cancel(asked.question);
+  }
+}
 
 Result<void> Resolver::add_interface(const InterfaceKey& key, Qpn qpn, SaClient& sa,
                                      std::vector<InterfaceAddress> addresses, Instant now) {
@@ -266,7 +270,7 @@ Result<ResolutionId> Resolver::resolve(const ResolutionRequest& resolution_reque
     return fail(ErrorCode::InvalidArgument, "{} is the address of no single host",
                 to_string(target));
   }
-  if (resolutions_.size() + calls_.size() >= options_.limits.resolutions) {
+  if (resolutions() + calls_.size() >= options_.limits.resolutions) {
     return fail(ErrorCode::OutOfMemory, "{} addresses are being resolved, which is the limit",
                 options_.limits.resolutions);
   }
@@ -285,7 +289,10 @@ Result<ResolutionId> Resolver::resolve(const ResolutionRequest& resolution_reque
   }
   const auto own = choose(source, target);
   if (!own) {
-    complete(id, std::move(handler), std::unexpected(own.error()));
+    if (own.error().failure != ResolutionFailure::NoRoute ||
+        !ask_source(id, target, destination, own.error(), handler, now)) {
+      complete(id, std::move(handler), std::unexpected(own.error()));
+    }
     return id;
   }
   IpInterface* const interface = &with(*own);
@@ -318,6 +325,52 @@ Result<ResolutionId> Resolver::resolve(const ResolutionRequest& resolution_reque
   return id;
 }
 
+void Resolver::set_address_source(AddressSource* source) {
+  while (!asked_.empty()) {
+    address_source_->cancel(asked_.begin()->second.question);
+    finish_asked(asked_.begin()->first, std::nullopt);
+  }
+  address_source_ = source;
+}
+
+/// False: nobody is there to be asked, or the host has no address of that family, and the handler
+/// is the caller's still.
+bool Resolver::ask_source(ResolutionId id, const IpAddress& target, const IpAddress& destination,
+                          const ResolutionError& otherwise, ResolutionHandler& handler,
+                          Instant now) {
+  const auto own = own_of_family(target.family());
+  if (address_source_ == nullptr || !own) {
+    return false;
+  }
+  const auto question = address_source_->ask_address(
+      0, target,
+      [this, id](const std::optional<Gid>& dgid, Instant /*now*/) { finish_asked(id, dgid); }, now);
+  if (!question) {
+    return false;
+  }
+  asked_.emplace(id, Asked{
+                         .question = *question,
+                         .resolution = {.source = own->address.address,
+                                        .destination = destination,
+                                        .port = own->interface.port,
+                                        .pkey = own->interface.pkey,
+                                        .source_gid = with(*own).gid()},
+                         .otherwise = otherwise,
+                         .handler = std::move(handler)
+  });
+  return true;
+}
+
+void Resolver::finish_asked(ResolutionId id, const std::optional<Gid>& dgid) {
+  Asked asked = std::move(asked_.extract(id).mapped());
+  if (!dgid) {
+    complete(id, std::move(asked.handler), std::unexpected(std::move(asked.otherwise)));
+    return;
+  }
+  asked.resolution.destination_gid = *dgid;
+  complete(id, std::move(asked.handler), asked.resolution);
+}
+
 void Resolver::complete(ResolutionId id, ResolutionHandler handler, Outcome outcome) {
   calls_.emplace_back([id, reported = std::move(outcome), user = std::move(handler)](Instant now) {
     user(id, reported, now);
@@ -342,6 +395,10 @@ void Resolver::finish(ResolutionId id, Outcome outcome) {
 void Resolver::cancel(ResolutionId resolution, Instant /*now*/) {
   if (resolutions_.contains(resolution)) {
     finish(resolution, resolution_error(ResolutionFailure::Cancelled, "cancelled"));
+  } else if (const auto found = asked_.find(resolution); found != asked_.end()) {
+    address_source_->cancel(found->second.question);
+    found->second.otherwise = {ResolutionFailure::Cancelled, "cancelled"};
+    finish_asked(resolution, std::nullopt);
   }
 }
 

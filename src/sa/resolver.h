@@ -29,6 +29,7 @@
 #include "base/strong.h"
 #include "base/time.h"
 #include "mad/datagram.h"
+#include "sa/address_source.h"
 #include "sa/carried_interface.h"
 #include "sa/ip_interface.h"
 #include "sa/ipoib_interface.h"
@@ -132,6 +133,9 @@ class Resolver {
     return resolve({.source = source, .destination = destination, .timeout = timeout},
                    std::move(handler), now);
   }
+  /// Whom resolve() asks for addresses that are in no interface's subnet, from now on; null:
+  /// nobody. Outlives this, or the next call.
+  void set_address_source(AddressSource* source);
   void set_loopback_target(const std::optional<IpAddress>& address) {
     options_.loopback_target = address;
   }
@@ -158,7 +162,7 @@ class Resolver {
   [[nodiscard]] Instant deadline() const;
 
   [[nodiscard]] IpoibInterface* interface(const InterfaceKey& key);
-  [[nodiscard]] std::size_t resolutions() const { return resolutions_.size(); }
+  [[nodiscard]] std::size_t resolutions() const { return resolutions_.size() + asked_.size(); }
 
  private:
   /// A resolution that waits for a neighbour's answer.
@@ -167,6 +171,13 @@ class Resolver {
     IpAddress neighbor{};  // the destination, as IPv4 or IPv6
     IpInterface* interface{};
     Instant end{};
+    ResolutionHandler handler;
+  };
+  /// One that waits for the address source's answer.
+  struct Asked {
+    AddressSource::QuestionId question{};
+    Resolution resolution;
+    ResolutionError otherwise;
     ResolutionHandler handler;
   };
   using Outcome = std::expected<Resolution, ResolutionError>;
@@ -183,6 +194,10 @@ class Resolver {
   [[nodiscard]] std::optional<Own> own_of_family(IpFamily family) const;
   [[nodiscard]] Outcome own_host(const IpAddress& source, const IpAddress& target,
                                  const IpAddress& asked) const;
+  [[nodiscard]] bool ask_source(ResolutionId id, const IpAddress& target,
+                                const IpAddress& destination, const ResolutionError& otherwise,
+                                ResolutionHandler& handler, Instant now);
+  void finish_asked(ResolutionId id, const std::optional<Gid>& dgid);
   void complete(ResolutionId id, ResolutionHandler handler, Outcome outcome);
   void finish(ResolutionId id, Outcome outcome);
   void take_found();
@@ -192,6 +207,8 @@ class Resolver {
   std::function<void()> on_due_;
   std::vector<std::unique_ptr<IpoibInterface>> interfaces_;
   std::vector<std::unique_ptr<CarriedInterface>> carried_;
+  AddressSource* address_source_{};  // null: nobody
+  std::map<ResolutionId, Asked> asked_;
   std::map<ResolutionId, Pending> resolutions_;
   std::set<std::pair<WaitingKey, ResolutionId>> waiting_;  // all of resolutions_
   std::set<std::pair<Instant, ResolutionId>> ends_;        // all of resolutions_

@@ -19,6 +19,29 @@ using testing::Link;
 using testing::Reported;
 using testing::with_prefix;
 
+/// Answers by hand.
+struct FakeSource final : AddressSource {
+  std::optional<QuestionId> ask_address(std::uint32_t interface_index, const IpAddress& address,
+                                        GidDone done, Instant /*now*/) override {
+    EXPECT_EQ(interface_index, 0U);
+    if (!is_there) {
+      return std::nullopt;
+    }
+    asked.push_back(address);
+    waiting.emplace(QuestionId{static_cast<std::uint32_t>(asked.size())}, std::move(done));
+    return QuestionId{static_cast<std::uint32_t>(asked.size())};
+  }
+  void cancel(QuestionId question) override { EXPECT_EQ(waiting.erase(question), 1U); }
+  void answer(const std::optional<Gid>& gid) {
+    const auto next = waiting.extract(waiting.begin());
+    next.mapped()(gid, Instant{});
+  }
+
+  bool is_there{true};
+  std::vector<IpAddress> asked;
+  std::map<QuestionId, GidDone> waiting;
+};
+
 class ResolverTest : public ::testing::Test {
  protected:
   ResolverTest() { link.run_for(Duration::milliseconds(20)); }
@@ -217,6 +240,55 @@ TEST_F(ResolverTest, SaysWhyThereIsNoWay) {
     ASSERT_FALSE(refused) << of_no_host;
     EXPECT_EQ(refused.error().code, ErrorCode::InvalidArgument);
   }
+}
+
+TEST_F(ResolverTest, AsksItsSourceForAddressesThatNoInterfaceLeadsTo) {  // RDMA_NL_LS IP_RESOLVE
+  FakeSource source;
+  h2.resolver.set_address_source(&source);
+  std::vector<Reported> reported;
+  const auto resolve = [&](const char* address) {
+    return *h2.resolver.resolve({}, ip(address), Duration::seconds(1), Link::into(reported),
+                                link.network.now);
+  };
+  const auto run = [&] { link.run_for(Duration::milliseconds(5)); };
+  resolve("10.9.8.7");
+  run();
+  EXPECT_THAT(source.asked, ::testing::ElementsAre(ip("10.9.8.7")));
+  EXPECT_TRUE(reported.empty());
+  EXPECT_EQ(h2.resolver.resolutions(), 1U);
+  source.answer(h1.gid);
+  run();
+  ASSERT_EQ(reported.size(), 1U);
+  ASSERT_TRUE(reported[0].outcome);
+  EXPECT_EQ(reported[0].outcome->destination, ip("10.9.8.7"));
+  EXPECT_EQ(reported[0].outcome->destination_gid, h1.gid);
+  EXPECT_EQ(reported[0].outcome->source, ip("127.77.0.2"));
+  EXPECT_EQ(reported[0].outcome->source_gid, h2.gid);
+
+  resolve("10.9.8.8");  // which it does not know
+  source.answer(std::nullopt);
+  run();
+  EXPECT_EQ(reported.back().outcome.error().failure, ResolutionFailure::NoRoute);
+  const ResolutionId cancelled = resolve("10.9.8.9");
+  h2.resolver.cancel(cancelled, link.network.now);
+  EXPECT_TRUE(source.waiting.empty());
+  run();
+  EXPECT_EQ(reported.back().outcome.error().failure, ResolutionFailure::Cancelled);
+  source.is_there = false;
+  resolve("10.9.8.7");
+  run();
+  EXPECT_EQ(reported.back().outcome.error().failure, ResolutionFailure::NoRoute);
+  source.is_there = true;
+  resolve("127.77.0.1");  // by ARP, as ever
+  run();
+  EXPECT_EQ(reported.back().outcome->destination_gid, h1.gid);
+  resolve("10.9.8.7");
+  h2.resolver.set_address_source(nullptr);  // it goes
+  EXPECT_TRUE(source.waiting.empty());
+  run();
+  EXPECT_EQ(reported.back().outcome.error().failure, ResolutionFailure::NoRoute);
+  EXPECT_EQ(source.asked.size(), 4U);
+  EXPECT_EQ(h2.resolver.resolutions(), 0U);
 }
 
 TEST_F(ResolverTest, WaitsForItsPortAndSaysThatItIsDown) {

@@ -30,6 +30,7 @@ HOST_OF_OURS, HOST_OF_ODD = "h9", "h10"  # a host keeps the paths that it has
 READY_SECONDS = 20               # policy
 SECONDS = 60                     # policy: of one client
 RPING_PORT = 7174
+OUTSIDE = "10.9.8.7"             # an address in no subnet of the fabric's
 SA_CLASS, PATH_RECORD = "0x03", "0x0035"
 
 
@@ -192,6 +193,31 @@ class Resolver(unittest.TestCase):
             self.assertEqual(self.connect("h4", client=HOST_OF_OURS), 1, "what it does not show it is asked for, and asks SA")
             self.assertEqual(resolver.counters()["requests"], before["requests"] + 1)
         self.assertGreater(self.connect("h6", client=HOST_OF_OURS), 0, "a host whose resolver has gone asks SA")
+
+    def test_addresses_outside_of_the_hosts_subnets_are_asked_of_it(self):
+        """RDMA_NL_LS's IP_RESOLVE: no interface of the host leads to 10.9.8.7; whose it is only the resolver has been told."""
+        host, peer = "h5", "h7"  # of which no other test asks whether the path is known
+        listener = self.fabric.start(peer, ["rping", "-s", "-C", "5", "-V"])
+        self.addCleanup(weft_clients.end, listener)
+        self.assertTrue(self.eventually(lambda: self.fabric.has_id(peer, RPING_PORT)))
+        client = ["rping", "-c", "-a", OUTSIDE, "-C", "5", "-V"]
+        lost = self.fabric.start(host, client)
+        output, in_time = weft_clients.communicate(lost, time.monotonic() + SECONDS)
+        self.assertTrue(in_time and lost.returncode != 0, output)
+        with tempfile.TemporaryDirectory(prefix="weft-resolver-") as folder:
+            file = pathlib.Path(folder) / "addresses"
+            file.write_text(f"{OUTSIDE} {self.gid(peer)}\n", encoding="utf-8")
+            with Ours(self.fabric, host, "--preload", str(file)) as resolver:
+                for child in (self.fabric.start(host, client), listener):
+                    output, in_time = weft_clients.communicate(child, time.monotonic() + SECONDS)
+                    self.assertEqual(child.returncode if in_time else None, 0, output)
+                self.assertGreater(resolver.counters()["requests"], 0)
+
+    def eventually(self, holds):
+        deadline = time.monotonic() + READY_SECONDS
+        while not holds() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return holds()
 
     def test_ours_answers_by_netlink_alone_if_it_is_told_to(self):
         gid = self.gid("h7")
