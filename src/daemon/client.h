@@ -74,7 +74,6 @@ class Client : public std::enable_shared_from_this<Client> {
 
   [[nodiscard]] pid_t pid() const { return requester_->pid; }
   [[nodiscard]] const std::string& program() const { return requester_->program; }
-  [[nodiscard]] bool is_flushed() const { return queue_.empty(); }
   /// Its queue is long: messages on behalf of others should be deferred.
   [[nodiscard]] bool is_backlogged() const { return queue_.size() > kMaxUnread; }
 

@@ -54,6 +54,9 @@ class GroupProxy {
   GroupProxy(const GroupLimits& limits, const Gid& port_gid)
       : limits_(limits), port_gid_(port_gid) {}
 
+  /// What requests name from now on.
+  void set_port_gid(const Gid& gid) { port_gid_ = gid; }
+
   /// How many groups the function may be in, instead of GroupLimits::groups_of_function; those it
   /// has beyond stay. None: that again.
   void set_limit(FunctionId function, std::optional<std::size_t> groups);

@@ -331,6 +331,11 @@ void Multiplexer::set_manager(Lid lid, Lid own_lid) {
   alias_guids_.set_lid(own_lid);
 }
 
+void Multiplexer::set_subnet_prefix(std::uint64_t prefix) {
+  gids_.set_subnet_prefix(prefix);
+  groups_.set_port_gid(Gid{prefix, options_.port_guid});
+}
+
 /// Passes on what the parts have to say.
 void Multiplexer::settle(Instant /*now*/) {
   while (const auto change = alias_guids_.poll_change()) {

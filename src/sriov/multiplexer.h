@@ -139,6 +139,8 @@ class Multiplexer {
   void observe_smp(const MadBytes& answer, wire::MadMethod request, Instant now);
   void set_manager(Lid lid, Lid own_lid);
   void set_pkey_table(std::vector<PKey> table) { pkeys_.set_physical(std::move(table)); }
+  /// The subnet manager has given the port another GIDPrefix, which is that of all its GIDs.
+  void set_subnet_prefix(std::uint64_t prefix);
 
   [[nodiscard]] ServiceTable& services() { return cm_.services(); }
   /// As CmProxy::set_directory.

@@ -75,11 +75,17 @@ void SharedPort::update(const PhysicalPort& port, Instant now) {
   }
   const bool reregisters = port.reregistrations != port_.reregistrations;
   const bool has_other_keys = port.pkeys != port_.pkeys;
+  const bool has_other_prefix =
+      !port.gids.empty() &&
+      (port_.gids.empty() || port.gids.front().prefix() != port_.gids.front().prefix());
   const bool is_managed = port.state != port_.state || port.lid != port_.lid ||
                           port.manager_lid != port_.manager_lid || reregisters;
   port_ = port;
   if (has_other_keys) {
     mux_.set_pkey_table(port.pkeys);
+  }
+  if (has_other_prefix) {
+    mux_.set_subnet_prefix(port.gids.front().prefix());
   }
   if (is_managed) {
     mux_.set_manager(port.manager_lid, port.lid);

@@ -93,6 +93,26 @@ TEST_F(SriovSharedPort, GivesAFunctionAnotherGuid) {
   EXPECT_FALSE(port.set_guid(kPhysicalFunction, Guid{0x778}, kStart).has_value());
 }
 
+TEST_F(SriovSharedPort, GivesFunctionsTheSubnetPrefixOfThePort) {
+  constexpr std::uint64_t kPrefix = 0xFEC0'0000'0000'0001;
+  add(kA);
+  for (Gid& gid : physical.gids) {
+    gid = Gid{kPrefix, gid.interface_id()};
+  }
+  port.update(physical, kStart);
+  const Gid gid{kPrefix, Guid{0x101}};
+  EXPECT_EQ(port.port_of(kA).gid, gid);
+  wire::Req request;
+  request.primary.remote_gid = gid;
+  MadBytes mad = make_mad(ManagementClass::ComMgt, MadMethod::Send,
+                          static_cast<std::uint16_t>(wire::CmAttribute::Req), kForced);
+  std::ranges::copy(wire::pack(request), mad.begin() + wire::kSizeOf<wire::MadHeader>);
+  port.receive({.lid = Lid{77}}, mad, kStart);
+  const auto delivered = port.poll_receive();
+  ASSERT_TRUE(delivered);
+  EXPECT_EQ(delivered->function, kA);
+}
+
 TEST_F(SriovSharedPort, AsksSaOnlyWhileItIsActive) {
   add(kA);
   physical.state = verbs::PortState::Down;

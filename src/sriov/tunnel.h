@@ -93,8 +93,6 @@ class Tunnel {
   [[nodiscard]] std::optional<Send> take_send();
   [[nodiscard]] Result<void> post_receive(const Buffer& buffer);
 
-  [[nodiscard]] std::size_t queued_sends() const { return sends_.size(); }
-  [[nodiscard]] std::size_t queued_receives() const { return receives_.size(); }
   void check_invariants() const;
 
  private:

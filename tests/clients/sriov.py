@@ -61,6 +61,7 @@ DEVICE = "/sys/class/infiniband/weft0/device"
 PORT_GUID = "00:11:22:33:44:55:66:01"
 BUSY, TOO_MANY, BAD = "Device or resource busy", "Numerical result out of range", "Invalid argument"
 ON_VL15 = "0,1,2,15,4,5,6,7,0,1,2,3,4,5,6,7"
+SUBNET_PREFIX = 0xFEC0000000000001
 PROGRAMS = 6                     # more than fabric::kSlotsPerLoan
 
 
@@ -709,6 +710,25 @@ class AsThisUser(Functions, unittest.TestCase):
             self.rping("v1", "h2")
             os.killpg(manager.pid, signal.SIGKILL)
             manager.wait(SECONDS)
+
+    def test_functions_have_the_subnet_prefix_that_opensm_gives(self):
+        """Made before the manager comes, when their port has the default prefix."""
+        self.weft("up", "star", "2", "--no-sm")
+        self.weft("vf", "add", "h1", "v1", "v2")
+        options = pathlib.Path(self.folder, "opensm.conf")
+        options.write_text(f"subnet_prefix 0x{SUBNET_PREFIX:016x}\n", encoding="utf-8")
+        self.begin("h2", "env", f"OSM_TMP_DIR={self.folder}", f"OSM_CACHE_DIR={self.folder}", "opensm", "-F", str(options), "-f", f"{self.folder}/osm.log")
+        self.wait_for_state("v1", "v2")
+        ports = self.ports()
+        for host in ("h1", "h2", "v1", "v2"):
+            self.assertEqual(int(ipaddress.ip_address(ports[host]["gid"])) >> 64, SUBNET_PREFIX, ports)
+        for server, client in (("v1", "h2"), ("h2", "v2"), ("v2", "v1")):
+            self.rping(server, client)
+        member = self.begin("v1", "mckey", "-m", str(GROUP), "-b", ADDRESS["v1"], "-C", "5")
+        self.assertTrue(namespaces.eventually(lambda: self.shown("v1")["groups"] and "ff1" in str(self.shown("v1")["groups"])))
+        time.sleep(1)  # mckey does not say when it has joined
+        self.run_on("h2", "mckey", "-m", str(GROUP), "-b", ADDRESS["h2"], "-s", "-C", "5")
+        self.end_well(member)
 
     def test_opensm_gives_a_function_another_guid(self):
         self.weft("up", "star", "2", "--no-sm")
