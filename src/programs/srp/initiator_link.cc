@@ -71,12 +71,12 @@ struct InitiatorLink::Attempt final : weft::iser::ChannelClient {
     while (is_wanted() && !waiting.empty() && channel->sends().room() != 0) {
       const auto end = waiting.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(
                                              waiting.size(), channel->sends().room()));
-      weft::iser::SendRequests chain{std::move_iterator{waiting.begin()}, std::move_iterator{end}};
+      chain.assign(std::move_iterator{waiting.begin()}, std::move_iterator{end});
       waiting.erase(waiting.begin(), end);
       for (const auto& one : chain) {
         one->must_signal = one->must_signal || link.lingers_;
       }
-      if (!channel->sends().post(std::move(chain))) {
+      if (!channel->sends().post(chain)) {
         return;  // the QP is in error, and its receives say so
       }
     }
@@ -101,6 +101,7 @@ struct InitiatorLink::Attempt final : weft::iser::ChannelClient {
   std::unique_ptr<weft::iser::Channel> channel;
   std::unique_ptr<LoopCmId> cm;
   std::deque<std::unique_ptr<weft::iser::SendRequest>> waiting;  // for room, in order
+  weft::iser::SendRequests chain;                                // empty but while it is posted
   std::string failure;                                           // of a call: told later
   std::unique_ptr<core::Work> fail;                              // tells it
   bool is_up{};
@@ -330,7 +331,7 @@ Result<void> InitiatorLink::post_send(ByteSpan unit) {
   if (attempt_ == nullptr || !attempt_->is_up) {
     return fail(ErrorCode::ShutDown, "there is no channel");
   }
-  attempt_->waiting.push_back(attempt_->channel->make_send({unit.begin(), unit.end()}));
+  attempt_->waiting.push_back(attempt_->channel->make_send(unit));
   attempt_->post_waiting();
   return {};
 }
@@ -389,7 +390,7 @@ Result<Mapping> InitiatorLink::Attempt::register_memory(std::span<const LocalPie
   }
   const std::uint64_t token = link.next_token_++;
   registered.emplace(token, *made);
-  auto request = std::make_unique<weft::iser::SendRequest>();
+  auto request = channel->sends().take();
   request->wr = weft::iser::RegistrationPool::show_request(*made, true);
   request->wr.access = request->wr.access | verbs::Access::RemoteRead;  // as ib_srp: both ways
   waiting.push_back(std::move(request));
@@ -403,7 +404,7 @@ void InitiatorLink::Attempt::hide(std::uint64_t token) {
   if (found == registered.end()) {
     return;
   }
-  auto request = std::make_unique<weft::iser::SendRequest>();
+  auto request = channel->sends().take();
   request->wr = weft::iser::RegistrationPool::hide_request(found->second);
   request->must_signal = true;
   request->done = [this, token](verbs::WcStatus status) {

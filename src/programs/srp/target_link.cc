@@ -24,12 +24,11 @@ constexpr Duration kLastReceivePatience = Duration::seconds(1);
 constexpr std::uint32_t kSignalInterval = 16;  // policy; what must be known is signalled anyway
 
 /// Data has to precede its own response alone. Behind another one, which is not acknowledged yet,
-/// it could not be placed (hca/rc/requester_placement.cc).
-void put_data_first(weft::iser::SendRequests& chain) {
+/// it could not be placed (hca/rc/requester_placement.cc). `others` is room that is used again.
+void put_data_first(weft::iser::SendRequests& chain, weft::iser::SendRequests& others) {
   const auto is_data = [](const auto& request) {
     return request->wr.opcode == verbs::WrOpcode::RdmaWrite && !request->done;
   };
-  weft::iser::SendRequests others;
   auto end_of_data = chain.begin();
   for (auto& request : chain) {
     if (is_data(request)) {
@@ -39,6 +38,7 @@ void put_data_first(weft::iser::SendRequests& chain) {
     }
   }
   std::ranges::move(others, end_of_data);
+  others.clear();
 }
 
 }  // namespace
@@ -268,11 +268,11 @@ void TargetLink::flush() {
   while (!has_failed_ && !waiting_.empty() && channel_->sends().room() != 0) {
     const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(
                                             waiting_.size(), channel_->sends().room()));
-    weft::iser::SendRequests chain{std::move_iterator{waiting_.begin()}, std::move_iterator{end}};
+    chain_.assign(std::move_iterator{waiting_.begin()}, std::move_iterator{end});
     waiting_.erase(waiting_.begin(), end);
-    put_data_first(chain);
+    put_data_first(chain_, responses_);
     weft::iser::SendRequests refused;
-    if (const auto posted = channel_->sends().post(std::move(chain), &refused); !posted) {
+    if (const auto posted = channel_->sends().post(chain_, &refused); !posted) {
       // Reported with what waits, when the QP has been drained.
       waiting_.insert(waiting_.begin(), std::move_iterator{refused.begin()},
                       std::move_iterator{refused.end()});
@@ -284,7 +284,7 @@ void TargetLink::flush() {
 
 /// The unit stays where it is until that is reported.
 TargetLink::Request TargetLink::make_response(std::size_t slot, ByteSpan unit) {
-  auto request = std::make_unique<SendRequest>();
+  auto request = channel_->sends().take();
   request->sges.push_back(channel_->sge_of(unit));
   request->wr.opcode = verbs::WrOpcode::Send;
   request->must_signal = true;
@@ -328,7 +328,7 @@ Result<void> TargetLink::post_read(std::size_t slot, std::span<const Segment> fr
     if (segment.length == 0) {
       continue;
     }
-    auto request = std::make_unique<SendRequest>();
+    auto request = channel_->sends().take();
     request->sges.push_back(channel_->sge_of(into.first(segment.length)));
     into = into.subspan(segment.length);
     request->wr.opcode = verbs::WrOpcode::RdmaRead;
@@ -360,7 +360,7 @@ Result<void> TargetLink::post_write_and_send(std::size_t slot, std::span<const B
   for (const Segment& segment : to) {
     std::size_t written = 0;  // octets of the segment
     while (written != segment.length && piece != data.end()) {
-      auto request = std::make_unique<SendRequest>();
+      auto request = channel_->sends().take();
       request->wr.opcode = verbs::WrOpcode::RdmaWrite;
       request->wr.remote_address = segment.address + written;
       request->wr.rkey = segment.key;
@@ -392,7 +392,7 @@ Result<void> TargetLink::post_marker() {
     marker_is_due_ = true;
     return {};
   }
-  auto request = std::make_unique<SendRequest>();
+  auto request = channel_->sends().take();
   request->wr.opcode = verbs::WrOpcode::RdmaWrite;
   request->must_signal = true;
   request->done = [this](verbs::WcStatus status) {

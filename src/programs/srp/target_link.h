@@ -94,8 +94,10 @@ class TargetLink final : public weft::srp::TargetConnection, private weft::iser:
   weft::srp::ChannelId id_{};
   std::unique_ptr<weft::iser::Channel> channel_;
   LoopCmId cm_;
-  std::deque<Request> waiting_;  // for the end of a batch of completions, or room; in order
-  bool has_failed_{};            // by fail()
+  std::deque<Request> waiting_;         // for the end of a batch of completions, or room; in order
+  weft::iser::SendRequests chain_;      // empty but while it is posted, as the next one
+  weft::iser::SendRequests responses_;  // of the chain
+  bool has_failed_{};                   // by fail()
   bool is_drained_{};
   bool marker_is_due_{};
   bool has_early_message_{};  // one came before the RTU

@@ -88,9 +88,19 @@ verbs::Sge Channel::sge_of(ByteSpan octets) const {
           .lkey = pd_.local_dma_lkey()};
 }
 
-std::unique_ptr<SendRequest> Channel::make_send(std::vector<std::byte> octets) const {
-  auto request = std::make_unique<SendRequest>();
+std::unique_ptr<SendRequest> Channel::make_send(std::vector<std::byte>&& octets) {
+  auto request = sends_->take();
   request->octets = std::move(octets);
+  return finish_send(std::move(request));
+}
+
+std::unique_ptr<SendRequest> Channel::make_send(ByteSpan octets) {
+  auto request = sends_->take();
+  request->octets.assign(octets.begin(), octets.end());
+  return finish_send(std::move(request));
+}
+
+std::unique_ptr<SendRequest> Channel::finish_send(std::unique_ptr<SendRequest> request) const {
   request->sges.push_back(sge_of(request->octets));
   request->wr.opcode = verbs::WrOpcode::Send;
   return request;

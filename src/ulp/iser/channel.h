@@ -70,7 +70,7 @@ struct ChannelOptions {
 /// One thread: that of its completions.
 class Channel {
  public:
-  static constexpr std::uint32_t kMaxSges = 4;  // policy; every device has so many
+  static constexpr std::uint32_t kMaxSges = SendRequest::kMaxSges;
 
   static Result<std::unique_ptr<Channel>> create(core::Pd& pd, const ChannelOptions& options,
                                                  ChannelClient& client);
@@ -83,8 +83,9 @@ class Channel {
   [[nodiscard]] SendQueue& sends() { return *sends_; }
   /// The client is being called for completions, and handle_batch_end() follows.
   [[nodiscard]] bool is_in_batch() const { return cq_->is_in_batch(); }
-  /// A message that is made of its own octets.
-  [[nodiscard]] std::unique_ptr<SendRequest> make_send(std::vector<std::byte> octets) const;
+  /// A message that is made of its own octets, or a copy of some.
+  [[nodiscard]] std::unique_ptr<SendRequest> make_send(std::vector<std::byte>&& octets);
+  [[nodiscard]] std::unique_ptr<SendRequest> make_send(ByteSpan octets);
   [[nodiscard]] verbs::Sge sge_of(ByteSpan octets) const;
 
   /// One receive of so many bytes, which is not posted again: for logins.
@@ -114,6 +115,8 @@ class Channel {
   Channel(core::Pd& pd, ChannelClient& client) : pd_(pd), client_(client) {}
   static void handle_receive(core::Cq& cq, const core::Wc& wc);
   static void handle_marker(core::Cq& cq, const core::Wc& wc);
+  [[nodiscard]] std::unique_ptr<SendRequest> finish_send(
+      std::unique_ptr<SendRequest> request) const;
   void finish_marker();
   void post_send_marker();
   Result<void> post_batch(std::uint32_t count);

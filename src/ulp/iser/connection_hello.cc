@@ -31,7 +31,7 @@ Result<void> Connection::send_hello() {
   }
   const auto hello = wire::pack(wire::iser::Hello{.ird = ird()});
   SendRequests requests;
-  requests.push_back(channel_->make_send({hello.begin(), hello.end()}));
+  requests.push_back(channel_->make_send(ByteSpan{hello}));
   requests.back()->must_signal = true;
   awaits_hello_reply_ = true;
   return channel_->sends().post(std::move(requests));

@@ -54,7 +54,7 @@ class IserHello : public ::testing::Test {
     Channel& channel = *world_.link().channel();
     const auto packed = wire::pack(hello);
     SendRequests requests;
-    requests.push_back(channel.make_send({packed.begin(), packed.end()}));
+    requests.push_back(channel.make_send(ByteSpan{packed}));
     requests.back()->must_signal = true;
     ASSERT_TRUE(channel.sends().post(std::move(requests)));
   }

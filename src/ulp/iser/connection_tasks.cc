@@ -85,7 +85,7 @@ Result<Registration> Connection::register_side(Task& task, bool target_writes,
   auto registration = task.protection ? pool_->map_protected(list, *task.protection)
                                       : pool_->map(list, target_writes);
   if (registration && registration->needs_request) {
-    auto request = std::make_unique<SendRequest>();
+    auto request = channel_->sends().take();
     request->wr = RegistrationPool::show_request(*registration, target_writes);
     requests.push_back(std::move(request));
   }
@@ -195,7 +195,7 @@ Result<void> Connection::send_command(Task& task) {
   auto basic = pdu.as<wire::iscsi::ScsiCommand>();
   basic.data_segment_length = task.plan.immediate_bytes;
   pdu.set_header(basic);
-  auto request = std::make_unique<SendRequest>();
+  auto request = channel_->sends().take();
   request->wr.opcode = verbs::WrOpcode::Send;
   request->descriptor = task.descriptor;
   request->sges.push_back(channel_->sge_of(task.descriptor->store(to_message(*header, pdu))));
@@ -369,7 +369,7 @@ void Connection::hide(Task& task) {
   SendRequests requests;
   for (const std::optional<Registration>& registration : task.registrations) {
     if (registration && registration->is_visible) {
-      auto request = std::make_unique<SendRequest>();
+      auto request = channel_->sends().take();
       request->wr = RegistrationPool::hide_request(*registration);
       request->must_signal = true;
       request->done = [&task](verbs::WcStatus /*status*/) { --task.pending; };

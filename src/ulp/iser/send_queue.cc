@@ -6,6 +6,29 @@
 #include "base/assert.h"
 
 namespace weft::iser {
+namespace {
+
+constexpr std::size_t kMostKept =
+    16 * 1024;  // policy: octets of a request that waits for another use
+
+}  // namespace
+
+void SendRequest::reset() {
+  wr = {};
+  sges.clear();
+  octets.clear();
+  if (octets.capacity() > kMostKept) {
+    octets.shrink_to_fit();
+  }
+  pdu.reset();
+  descriptor.reset();
+  must_signal = false;
+  done = nullptr;
+  checked = nullptr;
+  entries = 1;
+  first = nullptr;
+  transfer.reset();
+}
 
 SendQueue::SendQueue(core::Qp& qp, Options options, std::function<void(verbs::WcStatus)> handle_end)
     : qp_(qp), options_(options), handle_end_(std::move(handle_end)) {
@@ -13,7 +36,23 @@ SendQueue::SendQueue(core::Qp& qp, Options options, std::function<void(verbs::Wc
               "a full queue has a signalled request in it");
 }
 
-Result<void> SendQueue::post(SendRequests requests, SendRequests* refused) {
+std::unique_ptr<SendRequest> SendQueue::take() {
+  if (spare_.empty()) {
+    return std::make_unique<SendRequest>();
+  }
+  std::unique_ptr<SendRequest> request = std::move(spare_.back());
+  spare_.pop_back();
+  return request;
+}
+
+void SendQueue::keep(std::unique_ptr<SendRequest> request) {
+  if (spare_.size() < options_.depth) {
+    request->reset();
+    spare_.push_back(std::move(request));
+  }
+}
+
+Result<void> SendQueue::post(SendRequests& requests, SendRequests* refused) {
   if (requests.empty()) {
     return {};
   }
@@ -25,6 +64,7 @@ Result<void> SendQueue::post(SendRequests requests, SendRequests* refused) {
     if (refused != nullptr) {
       *refused = std::move(requests);
     }
+    requests.clear();
     return fail(ErrorCode::TryAgain, "{} work requests and room for {}: wait for completions",
                 entries, room());
   }
@@ -32,6 +72,7 @@ Result<void> SendQueue::post(SendRequests requests, SendRequests* refused) {
   for (std::unique_ptr<SendRequest>& request : requests) {
     admit(std::move(request), &request == &requests.back());
   }
+  requests.clear();
   const core::SendWr* next = nullptr;
   for (std::size_t i = posted_.size(); i-- > before;) {
     SendRequest& request = *posted_[i];
@@ -130,7 +171,7 @@ void SendQueue::handle_completion(core::Cq& /*cq*/, const core::Wc& wc) {
 
 void SendQueue::retire(std::uint64_t number, verbs::WcStatus status) {
   while (!posted_.empty() && posted_.front()->number <= number) {
-    const std::unique_ptr<SendRequest> request = std::move(posted_.front());
+    std::unique_ptr<SendRequest> request = std::move(posted_.front());
     posted_.pop_front();
     entries_ -= request->entries;
     // An unsignalled request before a completion has succeeded (IBTA vol 1 §10.8.5.1).
@@ -144,6 +185,7 @@ void SendQueue::retire(std::uint64_t number, verbs::WcStatus status) {
     if (request->done) {
       request->done(own);
     }
+    keep(std::move(request));
   }
   handle_end_(status);
 }

@@ -8,9 +8,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <span>
+#include <optional>
 #include <vector>
 
+#include "base/inplace_vector.h"
 #include "base/result.h"
 #include "core/qp.h"
 #include "core/work_request.h"
@@ -25,11 +26,13 @@ class SendQueue;
 /// retired, which is when a completion says so, of itself or of a later one: until then the HCA may
 /// send it again.
 struct SendRequest {
+  static constexpr std::size_t kMaxSges = 4;  // policy; every device has so many
+
   core::CompletionHandler handler;  // first: found by its address
   core::SendWr wr{};                ///< all but next, wr_id, sges and Signaled
-  std::vector<verbs::Sge> sges;
+  InplaceVector<verbs::Sge, kMaxSges> sges{};
   std::vector<std::byte> octets;           ///< sent from here, if `sges` says so
-  iscsi::OutgoingPdu pdu;                  ///< the same
+  std::optional<iscsi::OutgoingPdu> pdu;   ///< the same
   std::shared_ptr<const void> descriptor;  ///< the same
   bool must_signal{};                      ///< somebody waits for its end
   /// Called once when it is retired, in the order of posting.
@@ -43,6 +46,9 @@ struct SendRequest {
   const core::SendWr* first{};  ///< of its work requests, once it is posted
 
   std::unique_ptr<Transfer> transfer;  ///< in place of `wr`; prepared; goes before `done` is called
+
+  /// As new, but that `octets` may have room.
+  void reset();
 };
 using SendRequests = std::vector<std::unique_ptr<SendRequest>>;
 
@@ -62,10 +68,16 @@ class SendQueue {
   /// Entries that are free.
   [[nodiscard]] std::uint32_t room() const { return options_.depth - entries_; }
   [[nodiscard]] bool is_idle() const { return posted_.empty(); }
-  /// Posts them as one chain; a transfer that ends it is signalled. TryAgain: there is no room now,
-  /// and none was posted. Other refusals are the driver's, and those before the refused one are on
-  /// their way: the QP must end. `refused` is given the others, in order, unless it is null.
-  Result<void> post(SendRequests requests, SendRequests* refused = nullptr);
+  /// A request to be filled and posted: one that was retired, where there is any.
+  [[nodiscard]] std::unique_ptr<SendRequest> take();
+  /// Posts them as one chain, and empties the list; a transfer that ends it is signalled. TryAgain:
+  /// there is no room now, and none was posted. Other refusals are the driver's, and those before
+  /// the refused one are on their way: the QP must end. `refused` is given the others, in order,
+  /// unless it is null.
+  Result<void> post(SendRequests& requests, SendRequests* refused = nullptr);
+  Result<void> post(SendRequests&& requests, SendRequests* refused = nullptr) {
+    return post(requests, refused);
+  }
 
   /// Behind everything; the QP is in ERR. `done` is called once all requests before are retired.
   Result<void> post_marker(std::function<void()> done);
@@ -81,11 +93,13 @@ class SendQueue {
   void admit(std::unique_ptr<SendRequest> request, bool is_last);
   void take_back(std::size_t before, const core::SendWr* bad, SendRequests* refused);
   void retire(std::uint64_t number, verbs::WcStatus status);
+  void keep(std::unique_ptr<SendRequest> request);
 
   core::Qp& qp_;
   const Options options_;
   std::function<void(verbs::WcStatus)> handle_end_;
   std::deque<std::unique_ptr<SendRequest>> posted_;  // in order
+  SendRequests spare_;                               // that were retired
   std::uint64_t next_{};
   std::uint32_t entries_{};  // of what is posted
   std::uint64_t total_{};

@@ -116,5 +116,34 @@ TEST_F(SendQueueTest, GivesBackAllOfAChainForWhichItHasNoRoom) {
   EXPECT_EQ(posts.calls, 1U);
 }
 
+TEST_F(SendQueueTest, HandsOutAgainAsNewWhatWasRetired) {
+  unsigned ended = 0;
+  SendRequests chain;
+  chain.push_back(sends_->take());
+  SendRequest& request = *chain.front();
+  request.wr.opcode = verbs::WrOpcode::Send;
+  request.wr.invalidate_rkey = RKey{7};
+  request.octets.resize(100);
+  request.sges.push_back({.length = 100});
+  request.must_signal = true;
+  request.done = [&](verbs::WcStatus /*status*/) { ++ended; };
+  ASSERT_TRUE(sends_->post(chain));
+  EXPECT_TRUE(chain.empty());
+  core::Wc wc;
+  wc.wr_id = core::wr_id_of(request.handler);
+  request.handler.done(*cq_, wc);
+  EXPECT_EQ(ended, 1U);
+
+  const auto again = sends_->take();
+  EXPECT_EQ(again.get(), &request);
+  EXPECT_EQ(again->wr.invalidate_rkey, RKey{});
+  EXPECT_FALSE(again->wr.flags.has(verbs::Send::Signaled));
+  EXPECT_TRUE(again->octets.empty());
+  EXPECT_TRUE(again->sges.empty());
+  EXPECT_FALSE(again->must_signal);
+  EXPECT_FALSE(again->done);
+  EXPECT_NE(sends_->take(), nullptr);  // beyond what was retired: another one
+}
+
 }  // namespace
 }  // namespace weft::iser

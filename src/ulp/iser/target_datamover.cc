@@ -208,7 +208,7 @@ bool TargetDatamover::take_hello(const wire::iser::Hello& hello) {
                     (hello.ird == 0 || options_.reads != 0);
   const auto reply = wire::pack(wire::iser::HelloReply{
       .rejected = !fits, .ord = std::min<std::uint16_t>(options_.reads, hello.ird)});
-  auto request = channel_->make_send({reply.begin(), reply.end()});
+  auto request = channel_->make_send(ByteSpan{reply});
   request->must_signal = true;
   enqueue(std::move(request));
   if (!fits) {
@@ -367,7 +367,7 @@ void TargetDatamover::append_data(TaskMemory& memory, SendRequests& chain) {
     return;
   }
   DataIn data = *std::exchange(memory.data_in, std::nullopt);
-  auto request = std::make_unique<SendRequest>();
+  auto request = channel_->sends().take();
   request->transfer = std::make_unique<Transfer>(
       core::DmaDirection::ToDevice, data.octets,
       memory.header.read_base_offset + (planted(PlantedBug::DataInAtStart) ? 0 : data.offset),
@@ -394,7 +394,7 @@ void TargetDatamover::get_data(iscsi::OutgoingPdu r2t, MutableByteSpan into) {
     end("data was asked for that came unsolicited");
     return;
   }
-  auto request = std::make_unique<SendRequest>();
+  auto request = channel_->sends().take();
   request->transfer =
       std::make_unique<Transfer>(core::DmaDirection::FromDevice, into,
                                  memory.header.write_base_offset + (header.buffer_offset - begin),
@@ -417,7 +417,7 @@ std::unique_ptr<SendRequest> TargetDatamover::move_protected(core::DmaDirection 
                                                              const iscsi::ProtectedData& data,
                                                              std::uint64_t remote_address,
                                                              RKey rkey) {
-  auto request = std::make_unique<SendRequest>();
+  auto request = channel_->sends().take();
   request->transfer =
       std::make_unique<Transfer>(direction, data.blocks.octets(), data.tuples.octets(),
                                  protection_of(data.how), remote_address, rkey);

@@ -124,7 +124,7 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   [[nodiscard]] bool begin_full_feature();
   [[nodiscard]] SendRequests make_response(const iscsi::OutgoingPdu& pdu);
   void add_data(TaskMemory& memory, std::uint32_t offset, iscsi::OutgoingPdu part);
-  static void append_data(TaskMemory& memory, SendRequests& chain);
+  void append_data(TaskMemory& memory, SendRequests& chain);
   [[nodiscard]] std::unique_ptr<SendRequest> make_invalidating(const iscsi::OutgoingPdu& pdu,
                                                                RKey rkey) const;
   [[nodiscard]] std::unique_ptr<SendRequest> move_protected(core::DmaDirection direction,

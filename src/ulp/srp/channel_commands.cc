@@ -64,14 +64,15 @@ void Channel::handle_command(Slot& slot, ByteSpan unit) {
   slot.plan = {};
   slot.lent.clear();
   const auto attribute = attribute_of(header->attribute);
-  const auto command = wire::parse_srp_command(unit, options_.immediate_offset);
+  auto command = wire::parse_srp_command(unit, options_.immediate_offset);
   if (!command || !attribute) {
     ++counters_.refused_descriptors;
     refuse(slot, scsi::SenseKey::IllegalRequest,
            scsi::SenseCode::InvalidFieldInCommandInformationUnit);
     return;
   }
-  auto plan = plan_transfer(*command, options_.max_transfer_bytes);
+  auto plan = plan_transfer(std::move(command->data_out), std::move(command->data_in),
+                            options_.max_transfer_bytes);
   if (!plan) {
     ++counters_.refused_descriptors;
     refuse(slot, scsi::SenseKey::IllegalRequest,
@@ -243,7 +244,7 @@ void Channel::post_response(Slot& slot, const wire::SrpResponseUnit& unit) {
   wire::SrpResponseUnit granted = unit;
   limit_.end();
   granted.header.request_limit_delta = limit_.grant();
-  slot.unit = wire::to_unit(granted);
+  wire::put_unit(granted, slot.unit);
   slot.state = transition(slot.state, CommandEvent::Respond).next;
   ++counters_.responses;
   auto posted = slot.pieces.empty()
@@ -272,7 +273,7 @@ Result<void> Channel::post_status_only(Slot& slot, std::int32_t delta) {
   response.header.status = std::to_underlying(failed.status);
   response.sense = failed.sense.octets();
   set_residual(response.header, static_cast<std::int64_t>(slot.data_in.size()), true);
-  slot.unit = wire::to_unit(response);
+  wire::put_unit(response, slot.unit);
   return connection_.post_send(slot.index, slot.unit);
 }
 

@@ -180,7 +180,7 @@ Instant Session::deadline() const {
 
 void Session::end(std::map<std::uint64_t, Sent>::iterator sent, const Outcome& outcome) {
   const Sent ended = std::move(sent->second);
-  sent_.erase(sent);
+  spare_ = sent_.extract(sent);
   for (const std::uint64_t token : ended.mappings) {
     memory_.unmap(token);
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/inplace_vector.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "ulp/srp/initiator_connection.h"
@@ -110,7 +111,7 @@ class Session {
  private:
   struct Sent {
     Request request;
-    std::vector<std::uint64_t> mappings{};
+    InplaceVector<std::uint64_t, 2> mappings{};  // of the memory, and of a table
   };
   struct Task {  // at most one at a time: one credit is kept for it
     std::uint64_t tag{};
@@ -130,6 +131,7 @@ class Session {
   [[nodiscard]] bool send(Request& request, Instant now);
   [[nodiscard]] Result<wire::SrpCommandUnit> build(const Request& request, Sent& sent);
   [[nodiscard]] Result<wire::SrpDataBuffer> describe(const Request& request, Sent& sent);
+  [[nodiscard]] std::map<std::uint64_t, Sent>::iterator remember(std::uint64_t tag, Sent sent);
   [[nodiscard]] bool fits_immediate(const Request& request) const;
   void end(std::map<std::uint64_t, Sent>::iterator sent, const Outcome& outcome);
   void handle_response(ByteSpan unit, Instant now);
@@ -146,7 +148,9 @@ class Session {
   SessionOptions options_;
   PathState state_{PathState::Idle};
   std::deque<Request> queue_;
-  std::map<std::uint64_t, Sent> sent_;  // by tag
+  std::map<std::uint64_t, Sent> sent_;              // by tag
+  std::map<std::uint64_t, Sent>::node_type spare_;  // of one that has ended, for the next
+  std::vector<std::byte> unit_;                     // that is sent
   std::optional<Task> task_;
   std::int64_t credits_{};
   std::uint32_t max_request_iu_{};  // of the login

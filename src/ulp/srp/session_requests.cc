@@ -73,7 +73,7 @@ bool Session::send(Request& request, Instant now) {
   Sent sent{.request = std::move(request)};
   const auto command = build(sent.request, sent);
   const std::uint64_t tag = next_tag_++;
-  const auto place = sent_.emplace(tag, std::move(sent)).first;
+  const auto place = remember(tag, std::move(sent));
   if (!command) {
     end(place, {.kind = Outcome::Kind::PathFailed});
     return true;
@@ -81,11 +81,21 @@ bool Session::send(Request& request, Instant now) {
   wire::SrpCommandUnit unit = *command;
   unit.header.tag = tag;
   --credits_;
-  if (!connection_.post_send(wire::to_unit(unit, wire::kSrpDefaultImmediateOffset))) {
+  wire::put_unit(unit, wire::kSrpDefaultImmediateOffset, unit_);
+  if (!connection_.post_send(unit_)) {
     lose_channel(now);
     return false;
   }
   return true;
+}
+
+std::map<std::uint64_t, Session::Sent>::iterator Session::remember(std::uint64_t tag, Sent sent) {
+  if (spare_.empty()) {
+    return sent_.emplace(tag, std::move(sent)).first;
+  }
+  spare_.key() = tag;
+  spare_.mapped() = std::move(sent);
+  return sent_.insert(std::move(spare_)).position;
 }
 
 bool Session::fits_immediate(const Request& request) const {
@@ -123,7 +133,7 @@ Result<wire::SrpCommandUnit> Session::build(const Request& request, Sent& sent) 
 /// One piece: direct. More: indirect, with as many descriptors in the unit as fit, and all of them
 /// in memory (R-SRPI-6).
 Result<wire::SrpDataBuffer> Session::describe(const Request& request, Sent& sent) {
-  const auto mapping = memory_.map(request.memory);
+  auto mapping = memory_.map(request.memory);
   if (!mapping) {
     return std::unexpected(mapping.error());
   }
@@ -131,7 +141,7 @@ Result<wire::SrpDataBuffer> Session::describe(const Request& request, Sent& sent
   wire::SrpDataBuffer buffer{.length = bytes_of(request.memory)};
   if (mapping->segments.size() == 1) {
     buffer.format = wire::SrpBufferFormat::Direct;
-    buffer.descriptors = mapping->segments;
+    buffer.descriptors = std::move(mapping->segments);
     return buffer;
   }
   const auto table = memory_.place_table(wire::to_octets(mapping->segments));

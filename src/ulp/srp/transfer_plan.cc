@@ -17,22 +17,20 @@ namespace {
   return {};
 }
 
-[[nodiscard]] Result<Transfer> plan(const wire::SrpDataBuffer& buffer, std::uint64_t max_bytes) {
+[[nodiscard]] Result<Transfer> plan(wire::SrpDataBuffer buffer, std::uint64_t max_bytes) {
   if (buffer.length > max_bytes) {
     return fail(ErrorCode::OutOfMemory, "{} octets of data, at most {} are moved at once",
                 buffer.length, max_bytes);
   }
-  Transfer transfer{.bytes = buffer.length, .segments = buffer.descriptors};
   if (buffer.format == wire::SrpBufferFormat::Indirect &&
       buffer.descriptors.size() < buffer.table_descriptors()) {
     if (buffer.table_descriptors() > kMaxTableDescriptors) {
       return fail(ErrorCode::InvalidArgument, "a table of {} descriptors, {} are read at most",
                   buffer.table_descriptors(), kMaxTableDescriptors);
     }
-    transfer.segments.clear();
-    transfer.table = buffer.table;
-    return transfer;
+    return Transfer{.bytes = buffer.length, .table = buffer.table};
   }
+  Transfer transfer{.bytes = buffer.length, .segments = std::move(buffer.descriptors)};
   if (buffer.format != wire::SrpBufferFormat::Immediate) {
     if (const auto agrees = check_sum(transfer.segments, transfer.bytes); !agrees) {
       return std::unexpected(agrees.error());
@@ -49,12 +47,13 @@ Result<void> Transfer::set_table(ByteSpan octets) {
   return check_sum(segments, bytes);
 }
 
-Result<TransferPlan> plan_transfer(const wire::SrpCommandUnit& command, std::uint64_t max_bytes) {
-  auto out = plan(command.data_out, max_bytes);
+Result<TransferPlan> plan_transfer(wire::SrpDataBuffer data_out, wire::SrpDataBuffer data_in,
+                                   std::uint64_t max_bytes) {
+  auto out = plan(std::move(data_out), max_bytes);
   if (!out) {
     return std::unexpected(out.error());
   }
-  auto in = plan(command.data_in, max_bytes);
+  auto in = plan(std::move(data_in), max_bytes);
   if (!in) {
     return std::unexpected(in.error());
   }

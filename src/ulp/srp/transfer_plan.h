@@ -33,7 +33,8 @@ struct TransferPlan {
 
 /// InvalidArgument: a list does not describe the length that it says, or is too long;
 /// OutOfMemory: more than `max_bytes` in one direction.
-[[nodiscard]] Result<TransferPlan> plan_transfer(const wire::SrpCommandUnit& command,
+[[nodiscard]] Result<TransferPlan> plan_transfer(wire::SrpDataBuffer data_out,
+                                                 wire::SrpDataBuffer data_in,
                                                  std::uint64_t max_bytes);
 
 }  // namespace weft::srp

@@ -14,6 +14,13 @@ void append(std::vector<std::byte>& to, ByteSpan octets) {
   to.insert(to.end(), octets.begin(), octets.end());
 }
 
+void append_descriptors(std::vector<std::byte>& to,
+                        std::span<const SrpDirectDescriptor> descriptors) {
+  for (const SrpDirectDescriptor& one : descriptors) {
+    append(to, pack(one));
+  }
+}
+
 /// Takes what T occupies from the front of `rest`; the reason names the whole command's shortage.
 template <WireType T>
 [[nodiscard]] Result<T> take(ByteSpan& rest) {
@@ -88,7 +95,7 @@ void append_buffer(std::vector<std::byte>& to, const SrpDataBuffer& buffer) {
                      .total_length = static_cast<std::uint32_t>(buffer.length)}));
       [[fallthrough]];
     case SrpBufferFormat::Direct:
-      append(to, to_octets(buffer.descriptors));
+      append_descriptors(to, buffer.descriptors);
       break;
     case SrpBufferFormat::Immediate:
       append(to, pack(SrpImmediateDescriptor{.length = static_cast<std::uint32_t>(buffer.length)}));
@@ -134,9 +141,7 @@ std::vector<SrpDirectDescriptor> parse_descriptors(ByteSpan octets) {
 
 std::vector<std::byte> to_octets(std::span<const SrpDirectDescriptor> descriptors) {
   std::vector<std::byte> octets;
-  for (const SrpDirectDescriptor& one : descriptors) {
-    append(octets, pack(one));
-  }
+  append_descriptors(octets, descriptors);
   return octets;
 }
 
@@ -185,6 +190,13 @@ Result<SrpCommandUnit> parse_srp_command(ByteSpan unit, std::uint16_t immediate_
 }
 
 std::vector<std::byte> to_unit(const SrpCommandUnit& command, std::uint16_t immediate_offset) {
+  std::vector<std::byte> unit;
+  put_unit(command, immediate_offset, unit);
+  return unit;
+}
+
+void put_unit(const SrpCommandUnit& command, std::uint16_t immediate_offset,
+              std::vector<std::byte>& unit) {
   WEFT_ASSERT(command.additional_cdb.size() % 4 == 0 && command.additional_cdb.size() / 4 < 64,
               "the length of an additional CDB is counted in words of four octets, in six bits");
   SrpCmd header = command.header;
@@ -193,7 +205,8 @@ std::vector<std::byte> to_unit(const SrpCommandUnit& command, std::uint16_t imme
   header.data_out_count = count_of(command.data_out);
   header.data_in_count = count_of(command.data_in);
   header.additional_cdb_words = static_cast<std::uint8_t>(command.additional_cdb.size() / 4);
-  std::vector<std::byte> unit = to_unit(header);
+  unit.clear();
+  append(unit, pack(header));
   append(unit, command.additional_cdb);
   append_buffer(unit, command.data_out);
   append_buffer(unit, command.data_in);
@@ -202,7 +215,6 @@ std::vector<std::byte> to_unit(const SrpCommandUnit& command, std::uint16_t imme
     unit.resize(immediate_offset);
     append(unit, command.immediate_data);
   }
-  return unit;
 }
 
 Result<SrpResponseUnit> parse_srp_response(ByteSpan unit) {
@@ -234,6 +246,12 @@ Result<SrpResponseUnit> parse_srp_response(ByteSpan unit) {
 }
 
 std::vector<std::byte> to_unit(const SrpResponseUnit& response) {
+  std::vector<std::byte> unit;
+  put_unit(response, unit);
+  return unit;
+}
+
+void put_unit(const SrpResponseUnit& response, std::vector<std::byte>& unit) {
   SrpRsp header = response.header;
   header.flags = header.flags.without(Flags{SrpResponseFlag::ResponseValid} |
                                       Flags{SrpResponseFlag::SenseValid});
@@ -246,12 +264,12 @@ std::vector<std::byte> to_unit(const SrpResponseUnit& response) {
   if (!response.sense.empty()) {
     header.flags |= SrpResponseFlag::SenseValid;
   }
-  std::vector<std::byte> unit = to_unit(header);
+  unit.clear();
+  append(unit, pack(header));
   if (response.response_code) {
     append(unit, pack(SrpResponseData{.code = *response.response_code}));
   }
   append(unit, response.sense);
-  return unit;
 }
 
 Result<SrpAerUnit> parse_srp_aer(ByteSpan unit) {

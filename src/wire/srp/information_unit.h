@@ -71,8 +71,12 @@ struct SrpAerUnit {
 /// which lies behind the descriptors (asserted).
 [[nodiscard]] std::vector<std::byte> to_unit(const SrpCommandUnit& command,
                                              std::uint16_t immediate_offset);
+/// The same in place of what `unit` has, whose room is used again.
+void put_unit(const SrpCommandUnit& command, std::uint16_t immediate_offset,
+              std::vector<std::byte>& unit);
 /// Lengths of the header, and the flags that make them valid, follow from what is there.
 [[nodiscard]] std::vector<std::byte> to_unit(const SrpResponseUnit& response);
+void put_unit(const SrpResponseUnit& response, std::vector<std::byte>& unit);
 [[nodiscard]] std::vector<std::byte> to_unit(const SrpAerUnit& event);
 
 /// A unit that has only a fixed part.
