@@ -223,7 +223,7 @@ class Vnic(namespaces.Account):
         self.assertIn("00:11:75:06:40:02", said.lower())
         ports = self.managed()["ports"]
         self.assertEqual({(name, host): (port["state"], port["link"]) for (name, host), port in ports.items() if port["state"] == "running"},
-                         {key: ("running", "up") for key in (("blue", "h1"), ("blue", "h2"))})
+                         {key: ("running", "up") for key in (("blue", "h1"), ("blue", "h2"))}, ports)
 
     def test_tcp_carries_a_file_and_iperf3_runs(self):  # part of T-VN-1
         self.vnic_up("h1", "h2")
