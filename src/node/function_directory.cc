@@ -5,6 +5,7 @@
 
 #include "base/ip_address.h"
 #include "cm/connection_manager.h"
+#include "cm/rdma/header_addresses.h"
 #include "wire/cm/rdma_cm_header.h"
 
 namespace weft::node {
@@ -18,16 +19,9 @@ namespace {
 [[nodiscard]] std::optional<IpAddress> destination_of(const wire::SidrReq& request) {
   const auto header = wire::unpack<wire::RdmaCmHeader>(
       std::span{request.private_data}.first<wire::kSizeOf<wire::RdmaCmHeader>>());
-  const wire::RdmaCmAddress& octets = header.destination_address;
-  if (header.ip_version == static_cast<std::uint8_t>(IpFamily::V6)) {
-    return IpAddress{octets};
-  }
-  if (header.ip_version != static_cast<std::uint8_t>(IpFamily::V4)) {
-    return std::nullopt;
-  }
-  IpAddress::V4Octets last{};
-  std::ranges::copy(std::span{octets}.last<last.size()>(), last.begin());
-  return IpAddress{last};
+  return cm::has_ip_addresses(header)
+             ? std::optional{cm::address_in(header, header.destination_address)}
+             : std::nullopt;
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Translation of the connection manager's events to RDMA-CM events.
 
-#include <algorithm>
 #include <utility>
 
+#include "cm/rdma/header_addresses.h"
 #include "cm/rdma/rdma_cm.h"
 #include "wire/cm/rdma_cm_header.h"
 #include "wire/layout.h"
@@ -14,23 +14,10 @@ namespace {
 /// policy, the value of Linux.
 constexpr std::uint8_t kUsersTime = 24;
 
-[[nodiscard]] IpAddress address_of(const wire::RdmaCmHeader& header,
-                                   const wire::RdmaCmAddress& octets) {
-  if (header.ip_version != static_cast<std::uint8_t>(IpFamily::V4)) {
-    return IpAddress{octets};
-  }
-  IpAddress::V4Octets last{};
-  std::ranges::copy(octets.end() - static_cast<std::ptrdiff_t>(last.size()), octets.end(),
-                    last.begin());
-  return IpAddress{last};
-}
-
 /// Removes RDMA-CM's header from private data.
 [[nodiscard]] std::optional<wire::RdmaCmHeader> take_header(std::vector<std::byte>& data) {
   const auto header = wire::parse<wire::RdmaCmHeader>(data);
-  if (!header || header->major_version != 0 ||
-      (header->ip_version != static_cast<std::uint8_t>(IpFamily::V4) &&
-       header->ip_version != static_cast<std::uint8_t>(IpFamily::V6))) {
+  if (!header || header->major_version != 0 || !has_ip_addresses(*header)) {
     return std::nullopt;
   }
   data.erase(data.begin(), data.begin() + wire::kSizeOf<wire::RdmaCmHeader>);
@@ -114,9 +101,9 @@ bool RdmaCm::address_child(Id& child, const Id& listening, std::uint64_t service
   if (!header) {
     return false;
   }
-  child.source = IpEndpoint{.address = address_of(*header, header->destination_address),
+  child.source = IpEndpoint{.address = address_in(*header, header->destination_address),
                             .port = port_number_of(listening.source)};
-  child.peer_address = address_of(*header, header->source_address);
+  child.peer_address = address_in(*header, header->source_address);
   child.destination = IpEndpoint{.address = child.peer_address, .port = header->source_port};
   return true;
 }
