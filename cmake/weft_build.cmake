@@ -69,14 +69,14 @@ include(weft_precompile)
 include(weft_join_sources)
 
 # weft_room(NAME [DEPS room...] [LIBS library...] [TEST_LIBS library...] [PRECOMPILE header...] [LIVE_TESTS suite...]
-#           [OPTIMIZED_TESTS] [AS_TESTS] [APART])
+#           [LONG_WORK] [LONG_TESTS] [APART])
 # The library weft_NAME holds every .cc of this folder but the tests, fuzzers and benchmarks. DEPS are the rooms that it
 # may include, LIBS are libraries from outside. tests of the room become weft_NAME_test. LIVE_TESTS are the suites, as
-# patterns of --gtest_filter, that run threads, processes or a daemon. OPTIMIZED_TESTS: the tests themselves do long work.
-# AS_TESTS: the room is optimised as tests are, since nothing that it does takes long. APART: its sources cannot share one
+# patterns of --gtest_filter, that run threads, processes or a daemon. LONG_WORK: simulations and other tests keep the room busy for
+# so long that to optimise it takes less. LONG_TESTS: the tests themselves do such work. APART: its sources cannot share one
 # translation unit (weft_join_sources.cmake).
 function(weft_room name)
-  cmake_parse_arguments(ROOM "OPTIMIZED_TESTS;AS_TESTS;APART" "" "DEPS;LIBS;TEST_LIBS;PRECOMPILE;LIVE_TESTS" ${ARGN})
+  cmake_parse_arguments(ROOM "LONG_WORK;LONG_TESTS;APART" "" "DEPS;LIBS;TEST_LIBS;PRECOMPILE;LIVE_TESTS" ${ARGN})
   # A room's folders are its own, but for `testing`, which is another room.
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS *.h)
@@ -97,9 +97,9 @@ function(weft_room name)
     add_library(weft_${name} STATIC ${sources} ${headers})
     target_link_libraries(weft_${name} PUBLIC weft_options ${ROOM_DEPS} ${ROOM_LIBS})
     weft_compile_across(weft_${name} ${name})
-    if(ROOM_AS_TESTS)
-      target_compile_options(weft_${name} PRIVATE ${WEFT_TEST_OPTIMIZATION})
-      set_target_properties(weft_${name} PROPERTIES WEFT_BUILT_AS_TESTS ON)
+    if(ROOM_LONG_WORK)
+      target_compile_options(weft_${name} PRIVATE ${WEFT_LONG_WORK_OPTIMIZATION})
+      set_target_properties(weft_${name} PROPERTIES WEFT_LONG_WORK ON)
     endif()
     weft_precompile(weft_${name} ${ROOM_PRECOMPILE})
   else()
@@ -109,7 +109,9 @@ function(weft_room name)
   if(tests)
     add_executable(weft_${name}_test ${tests})
     target_link_libraries(weft_${name}_test PRIVATE weft_${name} ${ROOM_TEST_LIBS} GTest::gmock GTest::gtest_main)
-    if(NOT ROOM_OPTIMIZED_TESTS)
+    if(ROOM_LONG_TESTS)
+      target_compile_options(weft_${name}_test PRIVATE ${WEFT_LONG_WORK_OPTIMIZATION})
+    else()
       weft_precompile(weft_${name}_test)
     endif()
     weft_discover_tests(weft_${name}_test ${name} LIVE ${ROOM_LIVE_TESTS})

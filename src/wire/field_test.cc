@@ -4,8 +4,7 @@
 
 #include <array>
 #include <cstddef>
-
-#include "wire/wire_types.h"
+#include <cstdint>
 
 namespace weft::wire {
 namespace {
@@ -65,27 +64,6 @@ TEST(IbPack, MovesFieldsBothWays) {  // R-PACK-1, R-PACK-2
   EXPECT_EQ(to.flow, from.flow);
   EXPECT_EQ(to.id, from.id);
   EXPECT_EQ(to.name, from.name);
-}
-
-template <class T>
-class Descriptors : public ::testing::Test {};
-TYPED_TEST_SUITE(Descriptors, AllWireTypes::As<::testing::Types>);
-
-TYPED_TEST(Descriptors, SayTheSameAsTheLayout) {  // R-PACK-3, part of T-PACK-1
-  const auto fields = descriptors_of<TypeParam>();
-  EXPECT_TRUE(is_sound(fields));
-  Random random{7};
-  for (int i = 0; i < 200; ++i) {
-    const auto value = arbitrary<TypeParam>(random);
-    const auto packed = pack(value);
-    std::array<std::byte, kSizeOf<TypeParam>> bytes;
-    bytes.fill(static_cast<std::byte>(random()));
-    ib_pack(fields, &value, bytes);
-    ASSERT_EQ(bytes, packed);
-    TypeParam back{};
-    ib_unpack(fields, bytes, &back);
-    ASSERT_EQ(back, value);
-  }
 }
 
 }  // namespace

@@ -96,9 +96,6 @@ struct TypeList {
   static constexpr void for_each(Visit visit) {
     (visit.template operator()<Types>(), ...);
   }
-  /// Instantiates another template with these types, such as a test framework's type list.
-  template <template <class...> class Other>
-  using As = Other<Types...>;
   static constexpr std::size_t kCount = sizeof...(Types);
 };
 
