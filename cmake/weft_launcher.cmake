@@ -1,3 +1,8 @@
+# How the compilers are started. They allocate by the million and free little: with pages of 2 MiB, that are not given back in between,
+# clang takes an eighth less time. (g++ keeps most of its memory itself: weft_build.cmake.)
+set(weft_launcher ${CMAKE_COMMAND} -E env
+    GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864:glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=1073741824)
+
 # ccache, if it is installed, so that a second checkout or a branch builds from what another has compiled: paths are taken
 # relative to the checkout, and a precompiled header counts by what it was made of.
 find_program(WEFT_CCACHE ccache)
@@ -10,5 +15,6 @@ if(WEFT_CCACHE)
   if(NOT DEFINED ENV{CCACHE_MAXSIZE})
     list(APPEND ccache_settings CCACHE_MAXSIZE=12G)  # policy: all presets of some weeks; the default of 5 GB holds one of two
   endif()
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env ${ccache_settings} ${WEFT_CCACHE})
+  list(APPEND weft_launcher ${ccache_settings} ${WEFT_CCACHE})
 endif()
+set(CMAKE_CXX_COMPILER_LAUNCHER ${weft_launcher})
