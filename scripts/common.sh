@@ -36,8 +36,13 @@ build_programs() {
         exit 1
       fi
     fi
-    # The sleep outlives the kill below, and must not hold a pipe open that somebody reads this from.
-    { sleep 3 >/dev/null 2>&1 && echo "weft: building in $build" >&2; } 9>&- &
+    # A sleep outlives the kill below, and must not hold a pipe open that somebody reads this from.
+    {
+      sleep 3 >/dev/null 2>&1 && echo "weft: building in $build" >&2
+      while sleep 30 >/dev/null 2>&1; do  # policy: from nothing it takes ten minutes on two CPUs
+        echo "weft: built so far, of all: $(grep -o '^\[[0-9]*/[0-9]*\]' "$log" | tail -n 1)" >&2
+      done
+    } 9>&- &
     notice=$!
     status=0
     ninja -C "$build" weft_programs >"$log" 2>&1 || status=$?
