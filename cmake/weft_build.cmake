@@ -29,7 +29,7 @@ add_library(weft_options INTERFACE)
 target_compile_options(weft_options INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wold-style-cast -Wnon-virtual-dtor
   $<$<BOOL:${WEFT_WERROR}>:-Werror>)
-# Half a gibibyte for a process at most; to collect garbage before that costs a seventh of the time.
+# Its dearest units then take half a gibibyte; to collect the garbage of less costs a seventh of the time.
 target_compile_options(weft_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1048576>)
 target_include_directories(weft_options INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}/src)
 if(WEFT_PLANTED_BUGS)
