@@ -89,8 +89,9 @@ void Mapper::take_request(PeerSocket socket, const SocketAddress& from, const Pe
       return;  // too many: the peer asks again
     }
   }
-  services_.send_to_peer(socket, from, wire::iwpm::to_datagram(answer));
+  // The kernel first: the connection may come as soon as the peer has the accept.
   tell_remote_info(*port, message);
+  services_.send_to_peer(socket, from, wire::iwpm::to_datagram(answer));
 }
 
 void Mapper::take_accept(PeerSocket socket, const SocketAddress& from, const PeerMessage& message,

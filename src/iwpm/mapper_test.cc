@@ -45,6 +45,7 @@ struct Services final : MapperServices {
     sockets.push_back(socket);
     last_peer = peer;
     sizes.push_back(datagram.size());
+    told_before.push_back(kernel.size());
     peers.push_back(*wire::iwpm::parse_peer_message(datagram));
   }
   void log(std::string line) override { lines.push_back(std::move(line)); }
@@ -54,6 +55,7 @@ struct Services final : MapperServices {
   std::vector<std::vector<std::byte>> kernel;
   std::vector<PeerMessage> peers;
   std::vector<std::size_t> sizes;
+  std::vector<std::size_t> told_before;  // of each datagram: the kernel's messages until then
   std::vector<PeerSocket> sockets;
   SocketAddress last_peer;
   std::vector<std::string> lines;
@@ -258,6 +260,8 @@ TEST_F(IwpmMapper, OffersUntilItIsAcknowledgedAndTellsTheKernelOnce) {
   hear(request);
   ASSERT_EQ(services_.peers.size(), 2U);
   EXPECT_EQ(services_.kernel.size(), told + 1);
+  // The connection may come as soon as the peer has the accept.
+  EXPECT_EQ(services_.told_before.front(), told + 1);
   const auto info = last<wire::iwpm::ConnectionInfo>(Operation::RemoteInfo);
   ASSERT_TRUE(info.has_value());
   EXPECT_EQ(info->mapped_remote, kRemote.with_port(1));

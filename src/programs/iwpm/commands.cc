@@ -8,13 +8,10 @@
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <optional>
-#include <thread>
 
-#include "os/clock.h"
 #include "programs/iwpm/driver.h"
 #include "programs/iwpm/reserved_socket.h"
 #include "programs/iwpm/service.h"
@@ -30,8 +27,6 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kConnectWaitMs = 60'000;  // policy
 constexpr Duration kStatusWithin = Duration::seconds(5);
-constexpr Duration kToldWithin = Duration::seconds(1);  // policy
-constexpr std::chrono::milliseconds kPause{10};         // policy
 constexpr std::uint16_t kRemoteReject =
     static_cast<std::uint16_t>(wire::iwpm::DaemonError::RemoteQueryReject);
 
@@ -142,13 +137,7 @@ int listen(const std::string& text) {
   if (!mapped_remote) {
     return print_error(std::strerror(errno));
   }
-  auto whose = driver->find_remote(info->mapped_local, *mapped_remote);
-  // What the peer's daemon has told may come after the connection that it is about.
-  for (const Instant end = os::now() + kToldWithin;
-       whose && whose->error != 0 && os::now() < end;) {
-    std::this_thread::sleep_for(kPause);
-    whose = driver->find_remote(info->mapped_local, *mapped_remote);
-  }
+  const auto whose = driver->find_remote(info->mapped_local, *mapped_remote);
   if (!whose) {
     return print_error(whose.error().reason);
   }

@@ -3,6 +3,8 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,8 @@ namespace {
 
 /// Longer than the kernel side waits for a registration and a mapping.
 constexpr Duration kPatience = Duration::seconds(25);
+constexpr Duration kToldWithin = Duration::seconds(1);  // policy
+constexpr std::chrono::milliseconds kPause{10};         // policy
 
 }  // namespace
 
@@ -89,6 +93,17 @@ Result<ConnectionInfo> Driver::connect(const SocketAddress& local, const SocketA
 
 Result<ConnectionInfo> Driver::find_remote(const SocketAddress& mapped_local,
                                            const SocketAddress& mapped_remote) {
+  const Instant end = os::now() + kToldWithin;
+  auto found = ask_remote(mapped_local, mapped_remote);
+  while (found && found->error == wire::iwpm::kDriverUnknown && os::now() < end) {
+    std::this_thread::sleep_for(kPause);
+    found = ask_remote(mapped_local, mapped_remote);
+  }
+  return found;
+}
+
+Result<ConnectionInfo> Driver::ask_remote(const SocketAddress& mapped_local,
+                                          const SocketAddress& mapped_remote) {
   return answer_to(send(wire::iwpm::QueryMapping{.local = mapped_local, .remote = mapped_remote},
                         DriverOperation::FindRemote));
 }

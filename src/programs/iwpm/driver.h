@@ -23,7 +23,9 @@ class Driver {
   [[nodiscard]] Result<wire::iwpm::ConnectionInfo> connect(const wire::iwpm::SocketAddress& local,
                                                            const wire::iwpm::SocketAddress& remote,
                                                            std::uint32_t flags);
-  /// Whose connection has come: from its mapped addresses.
+  /// Whose connection has come: from its mapped addresses. What the peer's daemon has told may come
+  /// after the connection that it is about, so that this waits for a second before it is
+  /// wire::iwpm::kDriverUnknown.
   [[nodiscard]] Result<wire::iwpm::ConnectionInfo> find_remote(
       const wire::iwpm::SocketAddress& mapped_local,
       const wire::iwpm::SocketAddress& mapped_remote);
@@ -31,6 +33,9 @@ class Driver {
 
  private:
   explicit Driver(os::NetlinkSocket socket) : socket_(std::move(socket)) {}
+  [[nodiscard]] Result<wire::iwpm::ConnectionInfo> ask_remote(
+      const wire::iwpm::SocketAddress& mapped_local,
+      const wire::iwpm::SocketAddress& mapped_remote);
   template <class Message>
   [[nodiscard]] Result<std::uint32_t> send(const Message& message,
                                            wire::iwpm::DriverOperation operation);
