@@ -24,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 AT_ONCE = 25        # tests of a process: few enough that all CPUs end together
 TEST_SECONDS = 300  # policy: what ctest gives one test
 LINE = re.compile(r"\[ +(RUN|OK|FAILED|SKIPPED) +\] (\S+?)(?:,? |$)")
+TOOK = re.compile(r"\((\d+) ms\)$")
 
 
 @dataclasses.dataclass
@@ -37,6 +38,7 @@ class Outcome:
     name: str
     status: str   # "run", "fail" or "notrun", as ctest has it
     output: str = ""
+    seconds: float = 0.0
 
 
 @dataclasses.dataclass
@@ -74,7 +76,7 @@ class Listener:
     def __init__(self, process, tests, seconds):
         self.process, self.seconds = process, seconds
         self.names = {test.gtest for test in tests}
-        self.lines, self.status = collections.defaultdict(list), {}
+        self.lines, self.status, self.took = collections.defaultdict(list), {}, {}
         self.current, self.timed_out = "", False
         self.timer = None
         self.arm()
@@ -105,6 +107,8 @@ class Listener:
                     self.arm()
                 elif name not in self.status or word == "FAILED":  # which its summary at the end repeats
                     self.status[name] = {"OK": "run", "FAILED": "fail", "SKIPPED": "notrun"}[word]
+                    if took := TOOK.search(line.rstrip()):
+                        self.took[name] = int(took[1]) / 1000
             self.lines[self.current].append(line)
 
 
@@ -135,7 +139,7 @@ def run_share(share, seconds=TEST_SECONDS):
     while left:
         said, exit_status = run_process(dataclasses.replace(share, tests=left), seconds)
         ended = [test for test in left if test.gtest in said.status]
-        outcomes += [Outcome(test.name, said.status[test.gtest], "".join(said.lines[test.gtest])) for test in ended]
+        outcomes += [Outcome(test.name, said.status[test.gtest], "".join(said.lines[test.gtest]), said.took.get(test.gtest, 0.0)) for test in ended]
         left = [test for test in left if test.gtest not in said.status]
         if left:
             why = f"took more than {seconds} s" if said.timed_out else f"ended the program: status {exit_status}"
@@ -151,7 +155,7 @@ def run_share(share, seconds=TEST_SECONDS):
 def write_report(path, outcomes):
     suite = xml.etree.ElementTree.Element("testsuite", name="unit", tests=str(len(outcomes)))
     for outcome in outcomes:
-        case = xml.etree.ElementTree.SubElement(suite, "testcase", name=outcome.name, status=outcome.status)
+        case = xml.etree.ElementTree.SubElement(suite, "testcase", name=outcome.name, status=outcome.status, time=f"{outcome.seconds:.3f}")
         if outcome.status == "fail":
             xml.etree.ElementTree.SubElement(case, "failure", message="failed")
         elif outcome.status == "notrun":

@@ -29,7 +29,7 @@ for name in names:
     if what == "IsNotThere":
         continue
     if what == "Fails":
-        failed.append(name); print(f"[  FAILED  ] {{name}}, where GetParam() = 3 (1 ms)")
+        failed.append(name); print(f"[  FAILED  ] {{name}}, where GetParam() = 3 (1500 ms)")
     elif what == "CannotRun":
         print(f"[  SKIPPED ] {{name}} (0 ms)")
     else:
@@ -62,6 +62,8 @@ class UnitTests(unittest.TestCase):
         self.assertEqual(self.run_share("A.Passes", "A.Fails", "A.CannotRun", "A.Too"), {"A.Passes": "run", "A.Fails": "fail", "A.CannotRun": "notrun", "A.Too": "run"})
         self.assertIn("words of A.Fails", self.output("A.Fails"))
         self.assertNotIn("words of A.Passes", self.output("A.Fails"))
+        self.assertEqual({outcome.name: outcome.seconds for outcome in self.outcomes},
+                         {"room.A.Passes": 0.001, "room.A.Fails": 1.5, "room.A.CannotRun": 0.0, "room.A.Too": 0.001})
         self.assertEqual(self.runs.read_text(), "x")  # one process
 
     def test_a_program_that_dies_costs_the_test_that_ran(self):

@@ -21,6 +21,7 @@ import verdicts
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77                     # exit status: cannot run here, and the last line says why
+SHOWN_FAILURES, SHOWN_LINES = 3, 40  # policy: of a report
 LISTEN_SECONDS = 20              # policy: how long a server may take until it listens
 FIRST_PORT, LAST_PORT = 20000, 30000  # policy: below the range of ephemeral ports
 
@@ -285,8 +286,11 @@ def report(outcomes, suite, json_path=None):
         print(f"{program:20} {len(rows):5} {count['ok']:5} {count['refused']:8} {count['FAILED']:7} "
               f"{max(outcome.seconds for outcome in rows):7.2f} s")
     failed = [outcome for outcome in outcomes if outcome.verdict == "FAILED"]
-    for outcome in failed[:20]:
+    for number, outcome in enumerate(failed[:20]):
         print(f"FAILED: {outcome.case.name}: {outcome.detail}")
+        if number < SHOWN_FAILURES:  # the files are gone when the suite runs again
+            for end, output in (("server", outcome.server_output), ("client", outcome.client_output)):
+                print(f"== its {end}'s last words\n" + "\n".join(output.splitlines()[-SHOWN_LINES:]))
     if failed:
         print(f"logs of what failed: {logs}")
     if json_path:
