@@ -147,6 +147,19 @@ void PacketReceiver::drain_all(Lane& lane) {
   }
 }
 
+void PacketReceiver::take_arrived(const Lane& lane) {
+  const std::uint32_t first = lane.number - lane.index;
+  for (std::uint32_t index = 0; index < kLanesPerPair; ++index) {
+    Lane& each = *lanes_[first + index];
+    for (const hca::Flow flow : {hca::Flow::Response, hca::Flow::Request}) {
+      const std::lock_guard owner{each.in(flow).owner};
+      unsigned batches = 0;
+      while (drain(each, flow, RecordFilter::All) != 0 && ++batches < kMostBatches) {
+      }
+    }
+  }
+}
+
 /// What the peer answered before it sent the messages that have just come, by whichever lane: a
 /// program that hears of a message finds its own earlier request completed. A ring that another
 /// thread owns is being taken care of.

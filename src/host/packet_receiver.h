@@ -63,6 +63,11 @@ class PacketReceiver {
                : 0;
   }
 
+  /// What has come from the lane's peer, by whichever lane of the pair: an adapter handles a packet
+  /// when it arrives, not when its program looks. At most what the rings hold at a time, while the
+  /// peer sends on. The caller owns no ring, and does not hold the lock of a QP.
+  void take_arrived(const Lane& lane);
+
   /// Takes everything. The caller owns both rings of the lane, which is about to close: what its
   /// peer sent before it ended still counts.
   void drain_all(Lane& lane);
@@ -70,6 +75,8 @@ class PacketReceiver {
  private:
   /// Records of one ring before other rings have their turn; policy.
   static constexpr std::size_t kBatch = 32;
+  /// Of one ring in take_arrived(); policy.
+  static constexpr unsigned kMostBatches = 256;
   using TouchedQps = station::DistinctList<QpDriverState, kBatch>;
 
   [[gnu::always_inline]] std::size_t take_records(Lane& lane, hca::Flow flow, RecordFilter filter) {

@@ -90,6 +90,7 @@ struct Process::Impl {
        .lanes = lanes,
        .binder = binder,
        .sender = sender,
+       .receiver = receiver,
        .timers = timers,
        .held_events = held_events,
        .groups = groups,

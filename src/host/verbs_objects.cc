@@ -114,8 +114,18 @@ Result<hca::Qp*> VerbsObjects::create_qp(std::uint32_t hca, const hca::QpInit& i
   return qp;
 }
 
+/// Before a QP that ends gives up its requests, and those of its peer: what was answered has
+/// completed, and what was asked is answered.
+void VerbsObjects::take_arrived(const QpDriverState& qp_state) {
+  const Lane* const lane = qp_state.lane.load();
+  if (lane != nullptr && lane->state() == LaneState::Open) {
+    parts_.receiver.take_arrived(*lane);
+  }
+}
+
 Result<void> VerbsObjects::destroy_qp(std::uint32_t hca, hca::Qp& qp) {
   QpDriverState& qp_state = state_of(qp);
+  take_arrived(qp_state);
   parts_.sender.flush_posted(qp_state);
   // From here on nobody is delivering to it, sending for it or handling its timer.
   const QuiesceGuard quiesced{parts_.lanes, parts_.progress};
@@ -139,10 +149,14 @@ Result<void> VerbsObjects::modify_qp(hca::Qp& qp, const hca::QpAttributes& attri
       return allowed;
     }
   }
+  QpDriverState& qp_state = state_of(qp);
+  if (mask.has(hca::QpAttribute::State) &&
+      (attributes.state == hca::QpState::Err || attributes.state == hca::QpState::Reset)) {
+    take_arrived(qp_state);
+  }
   if (auto modified = qp.modify(attributes, mask); !modified) {
     return modified;
   }
-  QpDriverState& qp_state = state_of(qp);
   if (mask.has(hca::QpAttribute::DestQpn) || mask.has(hca::QpAttribute::AddressVector)) {
     parts_.binder.bind(qp_state);
   }

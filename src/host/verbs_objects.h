@@ -16,6 +16,7 @@
 #include "host/lane_binder.h"
 #include "host/lane_table.h"
 #include "host/multicast_groups.h"
+#include "host/packet_receiver.h"
 #include "host/packet_sender.h"
 #include "host/progress_state.h"
 #include "host/progress_thread.h"
@@ -36,6 +37,7 @@ class VerbsObjects final : public LocalObjects {
     LaneTable& lanes;
     LaneBinder& binder;
     PacketSender& sender;
+    PacketReceiver& receiver;
     QpTimers& timers;
     HeldEvents& held_events;
     MulticastGroups& groups;
@@ -82,6 +84,7 @@ class VerbsObjects final : public LocalObjects {
   void fail_all();
 
  private:
+  void take_arrived(const QpDriverState& qp_state);
   [[nodiscard]] std::optional<fabric::PortIndex> port_index_of(const QpDriverState& qp_state) const;
 
   const Parts parts_;

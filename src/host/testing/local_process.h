@@ -93,6 +93,13 @@ class LocalProcess {
     return qp;
   }
 
+  /// As a program does it.
+  void destroy(hca::Qp& qp) {
+    const auto destroyed = parts.objects.destroy_qp(0, qp);
+    EXPECT_TRUE(destroyed) << destroyed.error().reason;
+    std::erase(qps_, &qp);
+  }
+
   /// To RTS, and to its lane. `timeout` and `retries` of its retry timer.
   void connect(hca::Qp& qp, Qpn peer, std::uint8_t timeout = 14, std::uint8_t retries = 7) {
     using hca::QpAttribute;
