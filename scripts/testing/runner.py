@@ -24,7 +24,7 @@ SKIPPED = 77            # exit status of a check that cannot run here and says w
 QUIET_SECONDS = 600     # policy: a command that has printed nothing for so long is stuck; no compiler or test takes half of it
 LONGEST_SECONDS = 3600  # policy: nor does one that prints go on for ever
 RETRIES = 2
-LANES = 3               # policy: stages at a time that wait more than they compute
+LANES = 4               # policy: stages at a time that wait more than they compute
 
 
 class Ended(Exception):
