@@ -54,14 +54,14 @@ class Krping(unittest.TestCase):
             self.loaded[host] = subprocess.Popen([self.fabric.weft, "module", "run", "--host", host, "--fast-registration", str(self.module)], stdin=subprocess.DEVNULL,
                                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.fabric.environment(), start_new_session=True)
         deadline = time.monotonic() + SECONDS
-        while self.fabric.run("module", "list").count(" krping") < len(self.loaded):
+        while not all(f"{host} krping" in self.fabric.run("module", "list") for host in self.loaded):
             self.assertLess(time.monotonic(), deadline, "the modules are not loaded")
             time.sleep(0.05)
 
     def tearDown(self):
         ended = []
         for host, child in self.loaded.items():
-            self.fabric.run("module", "remove", "krping", "--host", host)
+            self.remove(host, child)
             output, in_time = weft_clients.communicate(child, time.monotonic() + SECONDS)
             ended.append((child.returncode if in_time else None, output))
         for status, output in ended:
@@ -69,6 +69,18 @@ class Krping(unittest.TestCase):
             self.assertNotIn("Sanitizer", output)
             if not self.may_complain:  # what goes wrong in a ping it says here only
                 self.assertNotRegex(output, COMPLAINT)
+
+    def remove(self, host, child):
+        """The module, as soon as no write to its /proc is under way: who wrote may just have been interrupted."""
+        deadline = time.monotonic() + SECONDS
+        while child.poll() is None:
+            try:
+                self.fabric.run("module", "remove", "krping", "--host", host)
+                return
+            except RuntimeError as refused:
+                if "in use" not in str(refused) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
 
     def tell(self, host, words):
         """A write to /proc/krping, which lasts as long as the ping does."""
