@@ -1,6 +1,7 @@
 #include "ulp/rsocket/stream_engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <span>
 
@@ -240,16 +241,24 @@ std::optional<StreamWrite> StreamEngine::grant() {
 
 bool StreamEngine::has_room() const { return sends_free_ > 0 && send_bytes_free_ >= kLeastRoom; }
 
+/// Whether there is a target in the slot, which the peer's WRITE may be filling now: of a WRITE the
+/// last bytes come last and at once, here key and length.
+bool StreamEngine::is_written(std::span<std::byte, kTargetBytes> slot) {
+  void* const length = slot.last<sizeof(std::uint32_t)>().data();
+  return std::atomic_ref<std::uint32_t>{*static_cast<std::uint32_t*>(length)}.load(
+             std::memory_order_acquire) != 0;
+}
+
 /// The buffer that data goes to next: each is used up before the next one is taken.
 bool StreamEngine::has_target() {
   if (target_.length != 0) {
     return true;
   }
   const auto slot = targets_.octets.subspan(next_target_ * kTargetBytes).first<kTargetBytes>();
-  target_ = unpack_native<Target>(slot);
-  if (target_.length == 0) {
+  if (!is_written(slot)) {
     return false;
   }
+  target_ = unpack_native<Target>(slot);
   std::ranges::fill(slot, std::byte{});
   next_target_ = (next_target_ + 1) % kTargets;
   return true;

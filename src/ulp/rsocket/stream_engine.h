@@ -134,6 +134,7 @@ class StreamEngine {
   [[nodiscard]] bool take_data_message(std::uint32_t bytes);
   void take_control(Control control);
   [[nodiscard]] bool has_target();
+  [[nodiscard]] static bool is_written(std::span<std::byte, kTargetBytes> slot);
   [[nodiscard]] std::uint32_t next_piece(std::size_t left, std::uint32_t& wish) const;
   void place(StreamWrite& write, ByteSpan octets);
 

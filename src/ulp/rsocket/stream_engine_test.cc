@@ -7,8 +7,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstring>
 #include <deque>
 #include <span>
+#include <stop_token>
+#include <thread>
 #include <vector>
 
 #include "base/random.h"
@@ -63,6 +67,8 @@ class End {
     }
     engine.take_sent(posted.write.id);
   }
+  /// What the peer says where to write to.
+  std::span<std::byte> targets() { return targets_; }
   /// What the program may map.
   std::span<std::byte> program() { return program_; }
   std::uint64_t program_address() const { return base_ + 2 * kApart; }
@@ -73,6 +79,7 @@ class End {
     while (done < octets.size() && engine.may_send()) {
       const StreamWrite write = engine.write(octets.subspan(done), wish);
       post(write);
+      ++sent;
       done += write.octets.size();
     }
     return done;
@@ -80,6 +87,7 @@ class End {
 
   StreamEngine engine;
   std::size_t messages{};  // that came
+  std::size_t sent{};      // messages with data
 
  private:
   static constexpr std::uint64_t kApart = 0x1'0000'0000;
@@ -138,6 +146,54 @@ class StreamEnds : public ::testing::Test {
   End a;
   End b;
 };
+
+/// As an adapter places a WRITE while the program looks: the last bytes last, and at once.
+void place_target(std::span<std::byte> slot, const Target& target) {
+  const auto octets = pack_native(target);
+  constexpr std::size_t kBody = octets.size() - sizeof(std::uint64_t);
+  std::uint64_t tail = 0;
+  std::memcpy(&tail, &octets[kBody], sizeof tail);
+  std::memcpy(slot.data(), octets.data(), kBody);
+  void* const place = &slot[kBody];
+  std::atomic_ref<std::uint64_t>{*static_cast<std::uint64_t*>(place)}.store(
+      tail, std::memory_order_release);
+}
+
+TEST_F(StreamEnds, ATargetIsTakenWhenItIsThereAsAWhole) {
+  deliver_all();
+  a.write(std::vector<std::byte>(2 * kSmall.receive_bytes));
+  deliver_all();
+  ASSERT_FALSE(a.engine.may_send()) << "both halves are full";
+  constexpr std::uint16_t kTimes = 2'000;
+  std::atomic<std::uint16_t> wanted{};
+  const auto target_of = [](std::uint16_t number) {
+    return Target{.address = 0x1'0000'0000U + number, .key = kKey, .length = 1};
+  };
+  const std::jthread adapter{[&](const std::stop_token& stop) {
+    for (std::uint16_t number = 0; number < kTimes && !stop.stop_requested(); ++number) {
+      while (wanted != number && !stop.stop_requested()) {
+        std::this_thread::yield();
+      }
+      place_target(a.targets().subspan(number % kTargets * kTargetBytes, kTargetBytes),
+                   target_of(number));
+    }
+  }};
+  for (std::uint16_t number = 0; number < kTimes; ++number) {
+    ASSERT_TRUE(a.engine.take_message(
+        message(MessageType::Credits, static_cast<std::uint16_t>(a.sent + kSmall.receive_depth))));
+    wanted = number;
+    while (!a.engine.may_send()) {
+      std::this_thread::yield();
+    }
+    std::uint32_t wish = 1;
+    const std::byte octet{};
+    const StreamWrite write = a.engine.write({&octet, 1}, wish);
+    ++a.sent;
+    a.engine.take_sent(write.id);
+    ASSERT_EQ(write.address, target_of(number).address);
+    ASSERT_EQ(write.key, kKey);
+  }
+}
 
 std::vector<std::byte> octets_from(std::size_t first, std::size_t count) {
   std::vector<std::byte> out(count);
