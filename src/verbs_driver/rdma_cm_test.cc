@@ -201,6 +201,7 @@ TEST_F(LiveRdmaCmTest, EventsOfARequestFollowTheHandlerThatTookIt) {
   does_[RdmaCmEventType::ConnectRequest] = [&](core::RdmaCmId&,
                                                std::unique_ptr<core::RdmaCmId>& request) {
     came = request.get();
+    environment_.notify();
     wait();
   };
   const auto listener = make_id();
