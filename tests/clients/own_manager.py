@@ -41,7 +41,7 @@ NO_COUNTERS = {
     "no counters of a chosen opcode": ("--oprcvcounters",),
     "nothing marks congestion": ("--swportvlcong", "--rcvcc", "--slrcvfecn", "--slrcvbecn", "--xmitcc", "--vlxmittimecc"),
 }
-HANDOVER_SECONDS = 25
+HANDOVER_SECONDS = 60
 
 
 def rows():
