@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
+#include <bit>
 #include <deque>
 #include <span>
 #include <stop_token>
@@ -150,13 +150,13 @@ class StreamEnds : public ::testing::Test {
 /// As an adapter places a WRITE while the program looks: the last bytes last, and at once.
 void place_target(std::span<std::byte> slot, const Target& target) {
   const auto octets = pack_native(target);
-  constexpr std::size_t kBody = octets.size() - sizeof(std::uint64_t);
-  std::uint64_t tail = 0;
-  std::memcpy(&tail, &octets[kBody], sizeof tail);
-  std::memcpy(slot.data(), octets.data(), kBody);
-  void* const place = &slot[kBody];
+  std::array<std::byte, sizeof(std::uint64_t)> last{};
+  const auto body = std::span{octets}.first<octets.size() - last.size()>();
+  std::ranges::copy(std::span{octets}.last<last.size()>(), last.begin());
+  std::ranges::copy(body, slot.begin());
+  void* const place = slot.subspan(body.size()).data();
   std::atomic_ref<std::uint64_t>{*static_cast<std::uint64_t*>(place)}.store(
-      tail, std::memory_order_release);
+      std::bit_cast<std::uint64_t>(last), std::memory_order_release);
 }
 
 TEST_F(StreamEnds, ATargetIsTakenWhenItIsThereAsAWhole) {
