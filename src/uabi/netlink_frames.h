@@ -7,9 +7,9 @@
 // every process that holds the descriptor sees the same.
 //
 // Each frame of a program carries one descriptor, an end of a socket pair. The daemon sends one
-// NetlinkAnswer there when the frame has had its effect, and closes it. So answers to requests
-// never mix with datagrams that arrive, and sending is over when the kernel's side has answered, as
-// with netlink.
+// NetlinkAnswer there when the frame has had its effect, and closes it; of a frame without an
+// answer the connection ends. So answers to requests never mix with datagrams that arrive, and
+// sending is over when the kernel's side has answered, as with netlink.
 //
 // Plain types only: a library that every program loads includes this.
 

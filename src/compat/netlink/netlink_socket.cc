@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/netlink.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -13,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "compat/netlink/answer_pair.h"
 #include "compat/netlink/real.h"
 
 namespace weft::compat {
@@ -23,19 +23,6 @@ constinit const Real<int(int, int, int)> real_socket{"socket"};
 constinit const Real<int(int, const sockaddr*, socklen_t)> real_connect{"connect"};
 constinit const Real<int(int, sockaddr*, socklen_t*)> real_getpeername{"getpeername"};
 constinit const Real<ssize_t(int, const msghdr*, int)> real_sendmsg{"sendmsg"};
-constinit const Real<ssize_t(int, void*, std::size_t, int)> real_recv{"recv"};
-
-/// Policy: the daemon answers within milliseconds, and after a second at most when it asks programs
-/// that do not answer it.
-constexpr int kWaitLimit_ms = 30'000;
-
-/// The process whose memory this is. A child of vfork() has it on loan: what it closes, its parent
-/// has still open.
-constinit std::atomic<pid_t> owner{0};
-
-[[nodiscard]] bool is_own_memory() { return owner.load(std::memory_order_relaxed) == getpid(); }
-
-void become_owner() { owner.store(getpid(), std::memory_order_relaxed); }
 
 /// While one is in scope, a cancelled thread goes on: descriptors of its own are open.
 class NoCancellation {
@@ -94,32 +81,6 @@ void look_at_inherited() {
     look_at_inherited();
   }
   errno = before;
-}
-
-/// Waits for the answer at one end of a pair; false with errno.
-[[nodiscard]] bool await_answer(int fd, uabi::NetlinkAnswer& answer) {
-  timespec began{};
-  clock_gettime(CLOCK_MONOTONIC, &began);
-  int left_ms = kWaitLimit_ms;
-  while (true) {
-    pollfd ready{.fd = fd, .events = POLLIN, .revents = 0};
-    if (poll(&ready, 1, left_ms) > 0) {
-      break;
-    }
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    left_ms = kWaitLimit_ms - static_cast<int>((now.tv_sec - began.tv_sec) * 1'000 +
-                                               (now.tv_nsec - began.tv_nsec) / 1'000'000);
-    if (left_ms <= 0) {
-      errno = ETIMEDOUT;
-      return false;
-    }
-  }
-  if (real_recv(fd, &answer, sizeof answer, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof answer)) {
-    errno = ECONNREFUSED;  // the daemon is gone
-    return false;
-  }
-  return true;
 }
 
 /// A frame with the descriptor where its answer goes.
@@ -245,17 +206,16 @@ bool ask_daemon(int fd, const uabi::NetlinkFrameHead& head, const iovec* parts, 
                 uabi::NetlinkAnswer& answer) {
   const NoCancellation whole;
   const int before = errno;
-  std::array<int, 2> ends{-1, -1};
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+  AnswerPair pair;
+  if (!pair.is_made()) {
     return false;
   }
-  const bool is_sent = send_frame(fd, head, parts, count, ends[1]);
-  int error = is_sent ? 0 : errno;
-  real_close(ends[1]);
-  if (is_sent) {
-    error = await_answer(ends[0], answer) ? answer.error : errno;
+  int error = 0;
+  if (!send_frame(fd, head, parts, count, pair.daemons_end()) || !pair.await(fd, answer)) {
+    error = errno;
+  } else {
+    error = answer.error;
   }
-  real_close(ends[0]);
   errno = error != 0 ? error : before;
   return error == 0;
 }
