@@ -102,10 +102,14 @@ Result<void> SaAccess::work(Instant now) {
   }
   interface_.handle_timeout(now);
   client_.handle_timeout(now);
+  send(now);
+  return {};
+}
+
+void SaAccess::send(Instant now) {
   while (const auto mad = interface_.poll_transmit(now)) {
     mads_.send(*mad);
   }
-  return {};
 }
 
 }  // namespace weft::programs

@@ -35,6 +35,9 @@ class SaAccess {
   [[nodiscard]] std::array<int, 2> descriptors() const { return {mads_.fd(), context_->async_fd}; }
   /// Takes and sends what there is. NoSuchDevice or Io: the fabric or the device is gone.
   [[nodiscard]] Result<void> work(Instant now);
+  /// Sends what the client has asked since. Enough of work() while no descriptor is ready and the
+  /// deadline is to come.
+  void send(Instant now);
   [[nodiscard]] Instant deadline() const {
     return std::min(client_.deadline(), interface_.deadline());
   }

@@ -193,20 +193,38 @@ Result<void> Service::run() {
     if (waits.front().revents != 0) {
       return {};
     }
-    if (auto worked = work(os::now()); !worked) {
+    if (auto worked = work(ready(waits), os::now()); !worked) {
       return worked;
     }
   }
 }
 
-Result<void> Service::work(Instant now) {
-  const auto more = take_netlink(now);
-  if (!more) {
-    return std::unexpected(more.error());
+/// In the order of watched().
+Service::Ready Service::ready(std::span<const pollfd> waits) const {
+  const auto any = [](std::span<const pollfd> of) {
+    return std::ranges::any_of(of, [](const pollfd& each) { return each.revents != 0; });
+  };
+  const std::size_t of_sa = sa_->descriptors().size();
+  return {.netlink = has_more_ || any(waits.subspan(1, 1)),
+          .sa = any(waits.subspan(2, of_sa)),
+          .control = any(waits.subspan(2 + of_sa))};
+}
+
+/// Only where there is something, since each look is a system call.
+Result<void> Service::work(const Ready& ready, Instant now) {
+  if (ready.netlink) {
+    const auto more = take_netlink(now);
+    if (!more) {
+      return std::unexpected(more.error());
+    }
+    has_more_ = *more;
   }
-  has_more_ = *more;
-  if (auto worked = sa_->work(now); !worked) {
-    return worked;
+  if (ready.sa || sa_->deadline() <= now) {
+    if (auto worked = sa_->work(now); !worked) {
+      return worked;
+    }
+  } else {
+    sa_->send(now);
   }
   if (std::exchange(changes_seen_, sa_->changes()) != sa_->changes()) {
     resolver_.invalidate();
@@ -214,7 +232,9 @@ Result<void> Service::work(Instant now) {
   }
   resolver_.handle_timeout(now);
   flush_all();
-  control_.handle([this](std::string_view line) { return answer(line); });
+  if (ready.control) {
+    control_.handle([this](std::string_view line) { return answer(line); });
+  }
   return {};
 }
 
@@ -232,7 +252,7 @@ Result<bool> Service::take_netlink(Instant now) {
         resolver_.handle_datagram(each.port, each.bytes, now);
       }
     }
-    if (received->empty()) {
+    if (received->size() < os::NetlinkSocket::kTogether) {
       return false;
     }
     taken += received->size();

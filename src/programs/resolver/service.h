@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,8 +48,16 @@ class Service final : public weft::resolver::ResolverServices {
   bool ask_sa(weft::resolver::SaQuestion question, const sa::PathQuery& wanted) override;
   [[nodiscard]] Gid own_gid() const override;
 
+  /// Who has something to read.
+  struct Ready {
+    bool netlink{};
+    bool sa{};
+    bool control{};
+  };
+
   [[nodiscard]] std::vector<pollfd> watched() const;
-  [[nodiscard]] Result<void> work(Instant now);
+  [[nodiscard]] Ready ready(std::span<const pollfd> waits) const;
+  [[nodiscard]] Result<void> work(const Ready& ready, Instant now);
   [[nodiscard]] Result<bool> take_netlink(Instant now);
   void flush(std::uint32_t port);
   void flush_all();
