@@ -17,8 +17,9 @@ import mpi
 import weft_clients
 
 OUTSIDE, INSIDE = bench_ways.Way("outside"), bench_ways.Way("in namespaces", options=("--ns",))
-ROUND_TRIPS = 20_000        # policy: of rping and MPI, some tenths of a second
+RPING_ROUNDS = 4_000        # policy: a few seconds
 RPING_PORT = 7174           # its own
+UNBOUND = ["--bind-to", "none"]  # the launcher of each host would bind its first rank to the same core
 MPI_SOURCE = pathlib.Path(__file__).with_name("mpi_latency.c")
 # In a namespace mpirun's remote shell gets a host and a command line for that host's shell.
 REMOTE_SHELL = '#!/bin/sh\nhost=$1\nshift\nexec {weft} exec --ns "$host" -- sh -c "$*"\n'
@@ -41,19 +42,18 @@ class Programs(bench_ways.Programs):
     def rping(self, way):
         """Microseconds of a round of rping: a READ, a WRITE, and four SENDs, each of which wakes its receiver."""
         address = weft_clients.address_of(way.hosts[0])
-        common = ["-a", address, "-C", str(ROUND_TRIPS)]
+        common = ["-a", address, "-C", str(RPING_ROUNDS)]
         _, seconds = self.pair(way, ["rping", "-s", *common], ["rping", "-c", *common], lambda server: self.fabric.has_id(way.hosts[0], RPING_PORT))
-        return seconds / ROUND_TRIPS * 1e6
+        return seconds / RPING_ROUNDS * 1e6
 
     def open_mpi(self, way):
         """Microseconds one way between two ranks, by UCX."""
         settings = {"UCX_TLS": "rc,self", **mpi.DEVICE, **mpi.AS_ROOT}
         if way == OUTSIDE:
-            command = ["mpirun", *mpi.OPEN_MPI, *mpi.BY_UCX, *mpi.contexts(self.fabric.weft, self.mpi, way.hosts, 2)]
+            command = ["mpirun", *mpi.OPEN_MPI, *UNBOUND, *mpi.BY_UCX, *mpi.contexts(self.fabric.weft, self.mpi, way.hosts, 2)]
         else:
             exported = [word for name in ("UCX_TLS", *mpi.DEVICE) for word in ("-x", name)]
-            command = [self.fabric.weft, "exec", "--ns", way.hosts[0], "--", "mpirun", "--host", ",".join(way.hosts), "-np", "2", "--oversubscribe",
-                       "--bind-to", "none",  # each launcher binds its first rank to the same core
+            command = [self.fabric.weft, "exec", "--ns", way.hosts[0], "--", "mpirun", "--host", ",".join(way.hosts), "-np", "2", "--oversubscribe", *UNBOUND,
                        "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(self.shell), *mpi.BY_UCX, *exported, str(self.mpi)]
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                  env=self.fabric.environment(settings), start_new_session=True)

@@ -10,6 +10,7 @@ import subprocess
 import time
 
 import bench_runs
+import bench_ways
 import management
 import weft_clients
 
@@ -25,17 +26,6 @@ GOAL_RATE, GOAL_RATIO = 100_000, 5
 
 def gid_of(host):
     return f"fe80::257:4610:{host:x}:1"
-
-
-@contextlib.contextmanager
-def one_cpu():
-    """What starts meanwhile shares a CPU."""
-    all_of_them = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(all_of_them)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, all_of_them)
 
 
 @contextlib.contextmanager
@@ -102,7 +92,7 @@ def measure(runs, say):
         failures.extend(too_slow(found))
     try:
         say("look-ups on one CPU")
-        with one_cpu(), weft_clients.Fabric(TOPOLOGY, f"bench-resolver-{os.getpid()}") as fabric:
+        with bench_ways.on_cpus({max(os.sched_getaffinity(0))}), weft_clients.Fabric(TOPOLOGY, f"bench-resolver-{os.getpid()}") as fabric:
             rates(fabric)
         say("paths from the resolver and Weft's own SA")
         with weft_clients.Fabric(TOPOLOGY, f"bench-resolver-{os.getpid()}") as fabric:

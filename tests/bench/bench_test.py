@@ -54,6 +54,16 @@ def figures_of_an_idle_machine():
 class Ways(unittest.TestCase):
     USUAL, OTHER = bench_ways.Way("h1"), bench_ways.Way("v1", options=("--ns",))
 
+    def test_server_and_client_have_cpus_of_their_own(self):
+        before = os.sched_getaffinity(0)
+        first, second = bench_ways.half_of_cpus(0), bench_ways.half_of_cpus(1)
+        self.assertEqual(first | second, before)
+        if len(before) > 1:
+            self.assertFalse(first & second)
+        with bench_ways.on_cpus(first):
+            self.assertEqual(os.sched_getaffinity(0), first)
+        self.assertEqual(os.sched_getaffinity(0), before)
+
     def test_a_program_runs_both_ways_in_turns(self):
         order = []
 

@@ -1,7 +1,9 @@
 """The same programs two ways, in turns, so that what else the machine does meets both: one of ways, as hosts, beside the other.
 Standard library only.
 """
+import contextlib
 import dataclasses
+import os
 import pathlib
 import statistics
 import subprocess
@@ -56,6 +58,23 @@ def listens(pid, port):
     return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in lines)
 
 
+def half_of_cpus(which):
+    """The first half of those that this process may use, or the second; all of one."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return set(cpus[which * len(cpus) // 2:(which + 1) * len(cpus) // 2]) or set(cpus)
+
+
+@contextlib.contextmanager
+def on_cpus(cpus):
+    """What starts meanwhile has these."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 class Programs:
     """Runs each program once, one way."""
 
@@ -63,8 +82,10 @@ class Programs:
         self.fabric = fabric
 
     def start(self, way, host, command):
-        return subprocess.Popen([self.fabric.weft, "exec", *way.options, host, "--", *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True, errors="replace", env=self.fabric.environment(), start_new_session=True)
+        """Server and client on CPUs of their own, so that the scheduler gives both ways the same."""
+        with on_cpus(half_of_cpus(way.hosts.index(host))):
+            return subprocess.Popen([self.fabric.weft, "exec", *way.options, host, "--", *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT, text=True, errors="replace", env=self.fabric.environment(), start_new_session=True)
 
     def pair(self, way, server_command, client_command, is_ready):
         """What the client printed, and its seconds, once the server is ready."""
