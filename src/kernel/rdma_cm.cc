@@ -88,6 +88,13 @@ class IdFace final : public core::RdmaCmHandler {
   [[nodiscard]] core::RdmaCmId& core_id() { return *core_id_; }
   void set_core_id(std::unique_ptr<core::RdmaCmId> core_id) { core_id_ = std::move(core_id); }
 
+  /// No event is handled any more when it returns. Its destructor waits for handlers, which reach
+  /// the core's id until then: unique_ptr's own reset() would take it from them first.
+  void end_core_id() {
+    delete core_id_.get();
+    static_cast<void>(core_id_.release());
+  }
+
   void handle_cm_event(core::RdmaCmId& /*id*/, const core::RdmaCmEvent& event,
                        std::unique_ptr<core::RdmaCmId> request) override {
     if (event.type == verbs::RdmaCmEventType::ConnectRequest) {
@@ -193,7 +200,7 @@ void rdma_destroy_id(rdma_cm_id* id) {
     id->qp->weft_id = nullptr;  // it is its user's
   }
   gone->release_qp();
-  gone->set_core_id(nullptr);  // no event of it is handled any more
+  gone->end_core_id();
   weft::kernel::note_destroyed(id, "RDMA-CM id", 0);
 }
 

@@ -145,7 +145,7 @@ class Round:
             crash.require(time.monotonic() < deadline and select.select([child.stdout], [], [], deadline - time.monotonic())[0],
                           lambda: f"nothing is said of {words.strip()}:\n{seen}")
             line = os.read(child.stdout.fileno(), 4096).decode()
-            crash.require(line, lambda: f"it has ended before it says {words.strip()}:\n{seen}")
+            crash.require(line, lambda: f"it has ended ({child.wait(READY_SECONDS)}) before it says {words.strip()}:\n{seen}")
             seen += line
 
     def end(self):

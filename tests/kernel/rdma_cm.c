@@ -29,6 +29,7 @@ static int handle(struct rdma_cm_id* id, struct rdma_cm_event* event) {
   sem_post(&watched->came);
   if (event->event == watched->blocks) {
     sem_wait(&watched->go);
+    rdma_disconnect(id); /* its id is there though another thread destroys it */
   }
   watched->returned++;
   return event->event == watched->ends ? -ECONNRESET : 0;
