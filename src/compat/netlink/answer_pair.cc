@@ -55,9 +55,9 @@ bool AnswerPair::identify(int fd, Identity& identity) {
 }
 
 /// Programs close descriptors that they do not know, and open their own in their place.
-bool AnswerPair::is_whole(const Pair& pair) {
-  std::array<Identity, 2> now{};
-  return identify(pair.own, now[0]) && identify(pair.daemons, now[1]) && now == pair.identities;
+bool AnswerPair::is_still(int fd, const Identity& identity) {
+  Identity now{};
+  return identify(fd, now) && now == identity;
 }
 
 AnswerPair::Pair AnswerPair::make() {
@@ -70,13 +70,11 @@ AnswerPair::Pair AnswerPair::make() {
   return pair;
 }
 
-/// An end that is something else by now is not closed.
 void AnswerPair::close(const Pair& pair) {
-  Identity now{};
-  if (identify(pair.own, now) && now == pair.identities[0]) {
+  if (is_still(pair.own, pair.identities[0])) {
     real_close(pair.own);
   }
-  if (identify(pair.daemons, now) && now == pair.identities[1]) {
+  if (is_still(pair.daemons, pair.identities[1])) {
     real_close(pair.daemons);
   }
 }
@@ -86,7 +84,7 @@ AnswerPair::AnswerPair() {
     pair_ = std::exchange(kept.pair, {});
     kept.is_taken.store(false, std::memory_order_release);
   }
-  if (!is_whole(pair_)) {
+  if (!is_still(pair_.own, pair_.identities[0]) || !is_still(pair_.daemons, pair_.identities[1])) {
     close(pair_);
     pair_ = make();
   }

@@ -55,7 +55,7 @@ class AnswerPair {
   struct Kept;
 
   [[nodiscard]] static bool identify(int fd, Identity& identity);
-  [[nodiscard]] static bool is_whole(const Pair& pair);
+  [[nodiscard]] static bool is_still(int fd, const Identity& identity);
   [[nodiscard]] static Pair make();
   static void close(const Pair& pair);
 
