@@ -206,9 +206,12 @@ class Process {
   /// The application has armed a CQ or is about to wait: the progress thread takes over at once.
   void before_application_waits();
 
-  /// Policy (docs/ARCHITECTURE.md, decision 4).
-  static constexpr Duration kNap = Duration::microseconds(50);
+  /// Policy (docs/ARCHITECTURE.md, decision 4): how long an application that has polled is taken
+  /// for one that polls. A nap lasts as long. Shorter ones cost more than their time: a CPU that
+  /// is idle for some 50 us only takes no thread from another CPU (newidle balancing), so that on
+  /// two CPUs both ends of a connection stay on one.
   static constexpr Duration kPollingLease = Duration::microseconds(200);
+  static constexpr Duration kNap = kPollingLease;
 
   struct Impl;
 
