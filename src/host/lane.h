@@ -193,8 +193,8 @@ class Lane {
   bool release_blocked(Instant now);
 
   /// Wakes the peer if it does not look at this lane. Call after the last packet of a series,
-  /// before the out_lock is released. `is_urgent`: a one-sided request was among them, for which a
-  /// napping thread is woken, too.
+  /// before the out_lock is released. `is_urgent`: a napping thread is woken, too
+  /// (station::SeriesUrgency).
   void ring_doorbell(bool is_urgent);
 
   [[nodiscard]] bool is_to_self() const { return peer == self; }

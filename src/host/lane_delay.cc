@@ -158,7 +158,7 @@ bool Lane::release_arrived(Out& out, LaneDelay& delay, Instant now) {
   set_blocked(false);
   static_cast<void>(line.bytes_to_depart(now));
   bool has_released = false;
-  bool is_urgent = false;
+  station::SeriesUrgency urgency;
   for (unsigned turn = 0; turn < kBatch && !line.is_empty() && line.front().arrives <= now;
        ++turn) {
     const station::DelayedPacket& packet = line.front();
@@ -170,7 +170,7 @@ bool Lane::release_arrived(Out& out, LaneDelay& delay, Instant now) {
       copy_bytes(room, record);
       out.ring.commit();
       has_released = true;
-      is_urgent = is_urgent || station::is_one_sided(opcode);
+      urgency.note(opcode);
       if (packet.counter != nullptr) {
         packet.counter->count(packet.packets, words);
       }
@@ -187,7 +187,7 @@ bool Lane::release_arrived(Out& out, LaneDelay& delay, Instant now) {
     links_.delayed.fetch_sub(1, std::memory_order_relaxed);
   }
   if (has_released) {
-    ring_doorbell(is_urgent);
+    ring_doorbell(urgency.take());
   }
   if (!line.is_empty() && !delay.is_blocked && !delay.is_due_somewhere) {
     delay.is_due_somewhere = true;

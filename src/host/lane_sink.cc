@@ -48,8 +48,7 @@ bool LaneSink::send(hca::Flow flow, const hca::PacketHeader& header,
     return false;
   }
   is_rung_ = false;
-  is_urgent_ =
-      is_urgent_ || (flow == hca::Flow::Request && station::is_one_sided(opcode_of(packet)));
+  urgency_.note(opcode_of(packet));
   has_sent_ = true;
   return true;
 }
@@ -112,7 +111,7 @@ inline bool LaneSink::send_by(Lane& lane, hca::Flow flow, const hca::PacketHeade
   switch (outcome) {
     case SendOutcome::Sent:
       is_rung_ = false;
-      is_urgent_ = is_urgent_ || station::is_one_sided(header.opcode);
+      urgency_.note(header.opcode);
       has_sent_ = true;
       if (header.packet_count > 1) {
         release_lane();  // copying took a while: others have their turn, and the peer may begin

@@ -11,6 +11,7 @@
 #include "host/multicast_sender.h"
 #include "host/path_counters.h"
 #include "host/progress_state.h"
+#include "station/one_sided.h"
 #include "station/wait_queue.h"
 
 namespace weft::host {
@@ -78,7 +79,7 @@ class LaneSink final : public hca::TransmitSink {
   void release(Lane& lane) {
     const bool is_due = !std::exchange(is_rung_, true);
     if (is_due) {
-      lane.ring_doorbell(std::exchange(is_urgent_, false));
+      lane.ring_doorbell(urgency_.take());
     }
     lane.out_lock(held_flow_).unlock();
     if (is_due && lane.is_to_self()) {
@@ -105,8 +106,8 @@ class LaneSink final : public hca::TransmitSink {
   Lane* held_{};  // we hold its out_lock of this flow
   hca::Flow held_flow_{};
   Lane* blocked_{};
-  bool is_rung_{true};  // nothing was sent on the held lane since its doorbell
-  bool is_urgent_{};    // what was sent since then includes a one-sided request
+  bool is_rung_{true};              // nothing was sent on the held lane since its doorbell
+  station::SeriesUrgency urgency_;  // of what was sent since then
   bool has_loss_{};
   bool has_sent_{};
   bool has_delayed_{};  // and its release is not scheduled yet

@@ -128,7 +128,7 @@ enum class LaneEvent : std::uint8_t {
   FinalScanFound,  // something has come since the peer was asked to ring
   NapOver,
   // Of the peer.
-  SentUrgent,  // a one-sided request, which the application does not take
+  SentUrgent,  // what the application does not wait for (station::SeriesUrgency)
   SentOther,
   // Of whoever looks at the board of doorbells.
   DoorbellConsumed,

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/bytes.h"
 #include "wire/opcode.h"
@@ -26,5 +27,18 @@ extern const std::array<bool, 256> kOneSidedOpcodes;
   return !record.empty() &&
          is_one_sided(static_cast<wire::Opcode>(std::to_integer<std::uint8_t>(record[0])));
 }
+
+/// Whether a series of packets wakes a thread that naps while its application polls: if the last of
+/// them is a one-sided request. Behind others comes what the application waits for at its CQ, as
+/// the response behind the data of a SCSI command, and who takes that takes all before it.
+class SeriesUrgency {
+ public:
+  void note(wire::Opcode opcode) { is_urgent_ = is_one_sided(opcode); }
+  /// Of what was noted since the last call.
+  [[nodiscard]] bool take() { return std::exchange(is_urgent_, false); }
+
+ private:
+  bool is_urgent_{};
+};
 
 }  // namespace weft::station

@@ -27,5 +27,17 @@ TEST(OneSided, IsToldByTheFirstByteOfARecord) {
   EXPECT_FALSE(is_one_sided(ByteSpan{})) << "no record";
 }
 
+TEST(SeriesUrgency, IsThatOfTheLastPacket) {
+  SeriesUrgency series;
+  EXPECT_FALSE(series.take()) << "nothing was sent";
+  series.note(wire::Opcode::RcSendOnly);
+  series.note(wire::Opcode::RcRdmaWriteOnly);
+  EXPECT_TRUE(series.take()) << "a program may poll the memory that the WRITE changes";
+  EXPECT_FALSE(series.take()) << "it was taken";
+  series.note(wire::Opcode::RcRdmaWriteOnly);
+  series.note(wire::Opcode::RcSendOnly);
+  EXPECT_FALSE(series.take()) << "a program that waits for the SEND polls, and takes both";
+}
+
 }  // namespace
 }  // namespace weft::station

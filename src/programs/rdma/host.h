@@ -15,9 +15,9 @@
 namespace weft::programs::rdma {
 
 /// How long a CQ of such a program is polled on after a completion (core::CqInit::lingers): its
-/// loop serves nothing whose answer would be slower for that. Policy: several times what the other
-/// end takes to answer, and a fraction of what threads that sleep on both ends do.
-inline constexpr Duration kCqLingers = Duration::microseconds(50);
+/// loop serves nothing whose answer would be slower for that. Policy: longer than the other end
+/// takes to answer with 1 MiB that it copies, or after a nap of its progress thread.
+inline constexpr Duration kCqLingers = Duration::microseconds(200);
 
 /// What a program of the kernel's side has: an environment on its Asio loop, devices of the
 /// libibverbs that it finds at run time, and RDMA-CM of its librdmacm. The loop's thread.
