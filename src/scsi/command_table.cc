@@ -1,5 +1,6 @@
 #include "scsi/command_table.h"
 
+#include <algorithm>
 #include <bit>
 #include <string_view>
 
@@ -101,13 +102,27 @@ constexpr auto kCommands = std::to_array<CommandRow>({
 });
 // clang-format on
 
-bool has_service_action(std::uint8_t opcode) {
-  for (const CommandRow& row : kCommands) {
-    if (row.opcode == opcode) {
-      return row.service_action != kNoServiceAction;
-    }
+constexpr std::size_t kOpcodes = 256;
+
+/// Where the rows of each operation code begin; as many as there are rows: it has none. Rows of one
+/// code follow each other.
+constexpr auto kFirstRow = [] {
+  std::array<std::uint8_t, kOpcodes> first{};
+  static_assert(kCommands.size() < kOpcodes);
+  first.fill(static_cast<std::uint8_t>(kCommands.size()));
+  for (std::size_t i = kCommands.size(); i-- > 0;) {
+    first[kCommands[i].opcode] = static_cast<std::uint8_t>(i);
   }
-  return false;
+  return first;
+}();
+
+static_assert(std::ranges::is_sorted(kCommands, {}, &CommandRow::opcode));
+
+std::span<const CommandRow> rows_of(std::uint8_t opcode) {
+  const auto from = std::span{kCommands}.subspan(kFirstRow[opcode]);
+  return from.first(static_cast<std::size_t>(
+      std::ranges::find_if(from, [&](const CommandRow& row) { return row.opcode != opcode; }) -
+      from.begin()));
 }
 
 // SPC-4 §4.3.4: the group code says how long a CDB is.
@@ -128,14 +143,16 @@ Outcome<const CommandRow*> find_command(ByteSpan cdb) {
   if (cdb.size() < fixed_length(opcode)) {
     return invalid_field_in_cdb(0, 7);
   }
+  const std::span<const CommandRow> rows = rows_of(opcode);
+  if (rows.empty()) {
+    return illegal_request(SenseCode::InvalidCommandOperationCode);
+  }
   std::uint16_t service_action = kNoServiceAction;
-  if (has_service_action(opcode)) {
+  if (rows.front().service_action != kNoServiceAction) {
     service_action = opcode == kVariableLength ? load16(cdb, 8) : load8(cdb, 1) & 0x1F;
   }
-  bool known = false;
-  for (const CommandRow& row : kCommands) {
-    known = known || row.opcode == opcode;
-    if (row.opcode != opcode || row.service_action != service_action) {
+  for (const CommandRow& row : rows) {
+    if (row.service_action != service_action) {
       continue;
     }
     const bool length_fits = opcode != kVariableLength || load8(cdb, 7) + 8u == row.cdb_bytes;
@@ -143,9 +160,6 @@ Outcome<const CommandRow*> find_command(ByteSpan cdb) {
       return invalid_field_in_cdb(7, 7);
     }
     return &row;
-  }
-  if (!known) {
-    return illegal_request(SenseCode::InvalidCommandOperationCode);
   }
   return opcode == kVariableLength ? invalid_field_in_cdb(8, 7) : invalid_field_in_cdb(1, 4);
 }
