@@ -143,7 +143,8 @@ void TargetServer::check_session(TargetSession& session, Instant now) {
 }
 
 void TargetServer::drain(Instant now) {
-  for (auto ended = completions_->take(); !ended.empty(); ended = completions_->take()) {
+  std::vector<Ended> ended = std::exchange(spare_, {});
+  for (completions_->take(ended); !ended.empty(); completions_->take(ended)) {
     for (const Ended& one : ended) {
       if (const auto* const task = std::get_if<std::shared_ptr<TargetTask>>(&one)) {
         if ((*task)->session != nullptr) {
@@ -153,7 +154,9 @@ void TargetServer::drain(Instant now) {
         finish_management(std::get<ManagementEnd>(one), now);
       }
     }
+    ended.clear();
   }
+  spare_ = std::move(ended);
   closed_.clear();
 }
 

@@ -85,7 +85,8 @@ class TargetServer {
   ServerOptions options_;
   ServerEnvironment& environment_;
   std::shared_ptr<CompletionQueue> completions_;
-  BufferCache buffers_;  // of what commands read
+  std::vector<Ended> spare_;  // what is taken from there: its room
+  BufferCache buffers_;       // of what commands read
   std::vector<NodeOptions> nodes_;
   std::map<std::uint16_t, std::unique_ptr<TargetSession>> sessions_;  // by TSIH
   std::vector<std::unique_ptr<TargetConnection>> connections_;

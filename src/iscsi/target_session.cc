@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
 #include "iscsi/serial.h"
 #include "iscsi/target_connection.h"
 #include "iscsi/target_server.h"
@@ -171,6 +172,7 @@ void TargetSession::perform_held_managements(Instant now) {
 
 void TargetSession::begin_turn(const std::shared_ptr<TargetTask>& task, Instant now) {
   task->in_turn = true;
+  count(*task);
   if (task->aborted) {
     answer_refused(task, now);
     return;
@@ -192,6 +194,7 @@ void TargetSession::refuse(const std::shared_ptr<TargetTask>& task,
 
 void TargetSession::answer_refused(const std::shared_ptr<TargetTask>& task, Instant now) {
   task->state = TargetTask::State::Answered;
+  count(*task);
   open_window();
   task->connection->send_scsi_response(task, now);
 }
@@ -282,18 +285,29 @@ void TargetSession::remove_task(std::uint32_t tag) {
   tasks_.erase(found);
   task->session = nullptr;
   task->connection = nullptr;
+  count(*task);
   std::erase(undelivered_, task);
   open_window();
 }
 
-void TargetSession::open_window() {
-  std::uint32_t busy = 0;
-  for (const auto& [tag, task] : tasks_) {
-    if (!task->header.immediate && task->in_turn && task->state != TargetTask::State::Answered) {
-      ++busy;
-    }
+/// After what decides whether a task takes a place of the command window (RFC 7143 §4.2.2.1).
+void TargetSession::count(TargetTask& task) {
+  const bool takes = task.session == this && !task.header.immediate && task.in_turn &&
+                     task.state != TargetTask::State::Answered;
+  if (std::exchange(task.takes_window, takes) != takes) {
+    under_way_ = takes ? under_way_ + 1 : under_way_ - 1;
   }
-  window_.open(busy);
+}
+
+void TargetSession::open_window() {
+  WEFT_DEBUG_ASSERT(std::ranges::count_if(tasks_,
+                                          [](const auto& entry) {
+                                            const TargetTask& task = *entry.second;
+                                            return !task.header.immediate && task.in_turn &&
+                                                   task.state != TargetTask::State::Answered;
+                                          }) == under_way_,
+                    "every change was counted");
+  window_.open(under_way_);
 }
 
 void TargetSession::finish(const std::shared_ptr<TargetTask>& task, Instant now) {
@@ -303,6 +317,7 @@ void TargetSession::finish(const std::shared_ptr<TargetTask>& task, Instant now)
     return;
   }
   task->state = TargetTask::State::Answered;
+  count(*task);
   open_window();
   if (task->connection != nullptr) {
     task->connection->answer(task, now);

@@ -123,6 +123,7 @@ class TargetSession {
   void perform_held_managements(Instant now);
   void abandon(const std::shared_ptr<TargetTask>& task);
   [[nodiscard]] Instant soonest_overdue() const;
+  void count(TargetTask& task);
   void open_window();
 
   TargetServer& server_;
@@ -136,6 +137,7 @@ class TargetSession {
   std::vector<std::pair<std::uint32_t, HeldRequest>> held_managements_;  // with their CmdSN
   Instant retain_deadline_{Instant::never()};
   std::uint32_t next_transfer_tag_{1};
+  std::uint32_t under_way_{};  // tasks whose takes_window is set
   bool held_open_{};
 };
 

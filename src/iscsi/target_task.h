@@ -49,6 +49,7 @@ class TargetTask final : public scsi::CommandClient,
   wire::iscsi::ScsiCommand header;
   State state{State::Collecting};
   bool in_turn{};              // by CmdSN
+  bool takes_window{};         // of its session's commands under way, which are counted
   bool aborted{};              // no status is due, whatever the SCSI target says
   std::vector<std::byte> cdb;  // whole
   SharedBuffer data_out;

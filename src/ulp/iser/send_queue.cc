@@ -27,7 +27,7 @@ void SendRequest::reset() {
   checked = nullptr;
   entries = 1;
   first = nullptr;
-  transfer.reset();
+  transfer.end();
 }
 
 SendQueue::SendQueue(core::Qp& qp, Options options, std::function<void(verbs::WcStatus)> handle_end)
@@ -77,8 +77,8 @@ Result<void> SendQueue::post(SendRequests& requests, SendRequests* refused) {
   for (std::size_t i = posted_.size(); i-- > before;) {
     SendRequest& request = *posted_[i];
     request.wr.next = next;
-    request.first = request.transfer != nullptr
-                        ? &request.transfer->work_requests(request.handler, next)
+    request.first = request.transfer.has_begun()
+                        ? &request.transfer.work_requests(request.handler, next)
                         : &request.wr;
     next = request.first;
   }
@@ -101,7 +101,7 @@ void SendQueue::admit(std::unique_ptr<SendRequest> request, bool is_last) {
   entries_ += request->entries;
   since_signal_ += request->entries;
   const bool is_due = request->must_signal || since_signal_ >= options_.signal_interval;
-  if (request->transfer != nullptr ? is_last : is_due) {
+  if (request->transfer.has_begun() ? is_last : is_due) {
     request->wr.flags = request->wr.flags | verbs::Send::Signaled;
     since_signal_ = 0;
     ++signalled_;
@@ -123,16 +123,16 @@ void SendQueue::take_back(std::size_t before, const core::SendWr* bad, SendReque
     if (wr == end) {
       continue;
     }
-    if (posted_[i]->transfer != nullptr) {
-      posted_[i]->transfer->forget_unposted(bad);
+    if (posted_[i]->transfer.has_begun()) {
+      posted_[i]->transfer.forget_unposted(bad);
     }
     break;
   }
   while (posted_.size() > kept) {
     SendRequest& last = *posted_.back();
     entries_ -= last.entries;
-    if (last.transfer != nullptr) {
-      last.transfer->forget_unposted(last.first);
+    if (last.transfer.has_begun()) {
+      last.transfer.forget_unposted(last.first);
     }
     if (refused != nullptr) {
       refused->push_back(std::move(posted_.back()));
@@ -177,11 +177,11 @@ void SendQueue::retire(std::uint64_t number, verbs::WcStatus status) {
     // An unsignalled request before a completion has succeeded (IBTA vol 1 §10.8.5.1).
     const verbs::WcStatus own = request->number == number ? status : verbs::WcStatus::Success;
     if (own == verbs::WcStatus::Success && request->checked) {
-      const auto found = request->transfer->protection_status();
+      const auto found = request->transfer.protection_status();
       WEFT_ASSERT(found, "its region is one of integrity");
       request->checked(*found);
     }
-    request->transfer.reset();
+    request->transfer.end();
     if (request->done) {
       request->done(own);
     }

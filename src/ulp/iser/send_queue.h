@@ -45,9 +45,9 @@ struct SendRequest {
   std::uint32_t entries{1};     ///< of the send queue
   const core::SendWr* first{};  ///< of its work requests, once it is posted
 
-  std::unique_ptr<Transfer> transfer;  ///< in place of `wr`; prepared; goes before `done` is called
+  Transfer transfer;  ///< if it has begun, in place of `wr`; prepared; ends before `done` is called
 
-  /// As new, but that `octets` may have room.
+  /// As new, but that `octets` and the lists of `transfer` may have room.
   void reset();
 };
 using SendRequests = std::vector<std::unique_ptr<SendRequest>>;

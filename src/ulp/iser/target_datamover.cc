@@ -368,7 +368,7 @@ void TargetDatamover::append_data(TaskMemory& memory, SendRequests& chain) {
   }
   DataIn data = *std::exchange(memory.data_in, std::nullopt);
   auto request = channel_->sends().take();
-  request->transfer = std::make_unique<Transfer>(
+  request->transfer.begin(
       core::DmaDirection::ToDevice, data.octets,
       memory.header.read_base_offset + (planted(PlantedBug::DataInAtStart) ? 0 : data.offset),
       RKey{memory.header.read_stag});
@@ -395,10 +395,9 @@ void TargetDatamover::get_data(iscsi::OutgoingPdu r2t, MutableByteSpan into) {
     return;
   }
   auto request = channel_->sends().take();
-  request->transfer =
-      std::make_unique<Transfer>(core::DmaDirection::FromDevice, into,
-                                 memory.header.write_base_offset + (header.buffer_offset - begin),
-                                 RKey{memory.header.write_stag});
+  request->transfer.begin(core::DmaDirection::FromDevice, into,
+                          memory.header.write_base_offset + (header.buffer_offset - begin),
+                          RKey{memory.header.write_stag});
   request->done = [this, tag = header.target_transfer_tag](verbs::WcStatus status) {
     if (status == verbs::WcStatus::Success && !is_ending_) {
       client_->handle_data_fetched(tag, environment_.now());
@@ -418,9 +417,8 @@ std::unique_ptr<SendRequest> TargetDatamover::move_protected(core::DmaDirection 
                                                              std::uint64_t remote_address,
                                                              RKey rkey) {
   auto request = channel_->sends().take();
-  request->transfer =
-      std::make_unique<Transfer>(direction, data.blocks.octets(), data.tuples.octets(),
-                                 protection_of(data.how), remote_address, rkey);
+  request->transfer.begin(direction, data.blocks.octets(), data.tuples.octets(),
+                          protection_of(data.how), remote_address, rkey);
   request->checked = [this, tag, data](const core::SignatureStatus& status) {
     const auto error = error_of(data.how, status);
     if (error && !is_ending_) {
@@ -499,15 +497,19 @@ void TargetDatamover::enqueue(std::unique_ptr<SendRequest> request) {
 }
 
 void TargetDatamover::enqueue(SendRequests chain) {
-  waiting_.push_back(std::move(chain));
-  flush();
+  if (is_ending_ || (waiting_.empty() && send(chain))) {
+    return;
+  }
+  if (!is_ending_) {
+    waiting_.push_back(std::move(chain));
+  }
 }
 
 Result<std::uint32_t> TargetDatamover::prepare(SendRequests& chain) {
   std::uint32_t entries = 0;
   for (const std::unique_ptr<SendRequest>& request : chain) {
-    if (request->transfer != nullptr) {
-      const auto prepared = request->transfer->prepare(channel_->qp());
+    if (request->transfer.has_begun()) {
+      const auto prepared = request->transfer.prepare(channel_->qp());
       if (!prepared) {
         return prepared;
       }
@@ -518,24 +520,30 @@ Result<std::uint32_t> TargetDatamover::prepare(SendRequests& chain) {
   return entries;
 }
 
+/// False: it has to wait for handle_room(), since regions and entries are those of requests under
+/// way. What cannot be sent at all ends the connection.
+bool TargetDatamover::send(SendRequests& chain) {
+  const auto entries = prepare(chain);
+  if (!entries && entries.error().code != ErrorCode::TryAgain) {
+    end(entries.error().reason);
+    return false;
+  }
+  if (!entries || channel_->sends().room() < *entries) {
+    if (channel_->sends().is_idle()) {
+      end("a transfer needs more of the device than its QP has");
+    }
+    return false;
+  }
+  const auto posted = channel_->sends().post(chain);
+  if (!posted) {
+    end(posted.error().reason);
+  }
+  return posted.has_value();
+}
+
 void TargetDatamover::flush() {
-  while (!is_ending_ && !waiting_.empty()) {
-    const auto entries = prepare(waiting_.front());
-    if (!entries && entries.error().code != ErrorCode::TryAgain) {
-      end(entries.error().reason);
-      return;
-    }
-    if (!entries || channel_->sends().room() < *entries) {
-      if (channel_->sends().is_idle()) {
-        end("a transfer needs more of the device than its QP has");
-      }
-      return;  // handle_room() comes: regions and entries are those of requests under way
-    }
-    SendRequests chain = std::move(waiting_.front());
+  while (!is_ending_ && !waiting_.empty() && send(waiting_.front())) {
     waiting_.pop_front();
-    if (const auto posted = channel_->sends().post(std::move(chain)); !posted) {
-      end(posted.error().reason);
-    }
   }
 }
 

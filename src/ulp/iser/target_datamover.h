@@ -136,6 +136,7 @@ class TargetDatamover final : public iscsi::Datamover, public ChannelClient, pub
   /// As one chain, once there is room for all of it.
   void enqueue(SendRequests chain);
   [[nodiscard]] Result<std::uint32_t> prepare(SendRequests& chain);
+  [[nodiscard]] bool send(SendRequests& chain);
   void flush();
   void end_if_all_is_sent();
   void end(std::string_view reason);

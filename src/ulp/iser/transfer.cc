@@ -14,8 +14,7 @@ namespace {
 constexpr std::uint64_t kPageBytes = 4'096;  // what regions of contexts are mapped by
 
 /// One element; of regions each page is one, since those are counted by elements.
-[[nodiscard]] std::vector<core::ScatterEntry> list_of(ByteSpan memory, bool in_pages) {
-  std::vector<core::ScatterEntry> list;
+void list_pieces(std::vector<core::ScatterEntry>& list, ByteSpan memory, bool in_pages) {
   auto address = std::bit_cast<std::uint64_t>(memory.data());
   for (std::size_t left = memory.size(); left != 0;) {
     const std::size_t part =
@@ -24,22 +23,34 @@ constexpr std::uint64_t kPageBytes = 4'096;  // what regions of contexts are map
     address += part;
     left -= part;
   }
-  return list;
 }
 
 }  // namespace
 
-Transfer::Transfer(core::DmaDirection direction, ByteSpan memory, std::uint64_t remote_address,
-                   RKey rkey)
-    : memory_(memory),
-      what_{.remote_address = remote_address, .rkey = rkey, .direction = direction} {}
+void Transfer::begin(core::DmaDirection direction, ByteSpan memory, std::uint64_t remote_address,
+                     RKey rkey) {
+  WEFT_ASSERT(!has_begun_, "the one before has ended");
+  has_begun_ = true;
+  memory_ = memory;
+  what_ = {.remote_address = remote_address, .rkey = rkey, .direction = direction};
+}
 
-Transfer::Transfer(core::DmaDirection direction, ByteSpan blocks, ByteSpan tuples,
-                   const TaskProtection& protection, std::uint64_t remote_address, RKey rkey)
-    : memory_(blocks),
-      tuples_(tuples),
-      protection_(protection),
-      what_{.remote_address = remote_address, .rkey = rkey, .direction = direction} {}
+void Transfer::begin(core::DmaDirection direction, ByteSpan blocks, ByteSpan tuples,
+                     const TaskProtection& protection, std::uint64_t remote_address, RKey rkey) {
+  begin(direction, blocks, remote_address, rkey);
+  tuples_ = tuples;
+  protection_ = protection;
+}
+
+void Transfer::end() {
+  context_.destroy();
+  list_.clear();
+  tuple_list_.clear();
+  tuples_ = {};
+  protection_.reset();
+  entries_ = 0;
+  has_begun_ = false;
+}
 
 Result<core::SignatureStatus> Transfer::protection_status() const {
   WEFT_ASSERT(is_protected() && entries_ != 0, "it was posted, with protection");
@@ -60,16 +71,18 @@ Result<std::uint32_t> Transfer::prepare(core::Qp& qp) {
   if (entries_ != 0) {
     return entries_;
   }
+  list_.clear();  // of a try before
+  tuple_list_.clear();
   if (protection_) {
-    list_ = list_of(memory_, false);
-    tuple_list_ = list_of(tuples_, false);
+    list_pieces(list_, memory_, false);
+    list_pieces(tuple_list_, tuples_, false);
     what_.list = list_;
     auto made = context_.init_signature(
         qp, qp.port(), what_, {.list = tuple_list_, .attributes = signature_of(*protection_)});
     entries_ = made.value_or(0);
     return made;
   }
-  list_ = list_of(memory_, core::context_uses_regions(qp.device(), what_.direction, 1));
+  list_pieces(list_, memory_, core::context_uses_regions(qp.device(), what_.direction, 1));
   what_.list = list_;
   auto entries = context_.init(qp, qp.port(), what_);
   entries_ = entries.value_or(0);

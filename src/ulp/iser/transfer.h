@@ -15,17 +15,14 @@ namespace weft::iser {
 
 /// A part of a command's data on its way between a target's memory, which is one piece, and the
 /// initiator's (R-IST-4). An RDMA context moves it as the device can: under the key for all local
-/// memory, or through regions of the QP's pool. The memory stays as long as the transfer, which
-/// goes after its completion, or was never posted; before its QP. With protection the adapter
-/// makes, checks and takes off tuples on the way, through a region for integrity.
+/// memory, or through regions of the QP's pool. The memory stays until the transfer ends, which
+/// it does after its completion, or when it was never posted; before its QP. With protection the
+/// adapter makes, checks and takes off tuples on the way, through a region for integrity. When it
+/// has ended another may begin here, which finds room for its lists.
 class Transfer {
  public:
-  /// FromDevice: an RDMA READ into the memory; ToDevice: an RDMA WRITE of it.
-  Transfer(core::DmaDirection direction, ByteSpan memory, std::uint64_t remote_address, RKey rkey);
-  /// All blocks of a command, whose tuples lie beside them.
-  Transfer(core::DmaDirection direction, ByteSpan blocks, ByteSpan tuples,
-           const TaskProtection& protection, std::uint64_t remote_address, RKey rkey);
-  ~Transfer() { context_.destroy(); }
+  Transfer() = default;
+  ~Transfer() { end(); }
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
@@ -35,6 +32,16 @@ class Transfer {
   /// through regions; else 0. Enough for one that is as long as may be.
   [[nodiscard]] static std::uint32_t regions_for(const core::Device& device,
                                                  std::uint32_t transfers);
+
+  /// FromDevice: an RDMA READ into the memory; ToDevice: an RDMA WRITE of it.
+  void begin(core::DmaDirection direction, ByteSpan memory, std::uint64_t remote_address,
+             RKey rkey);
+  /// All blocks of a command, whose tuples lie beside them.
+  void begin(core::DmaDirection direction, ByteSpan blocks, ByteSpan tuples,
+             const TaskProtection& protection, std::uint64_t remote_address, RKey rkey);
+  [[nodiscard]] bool has_begun() const { return has_begun_; }
+  /// Of one that has not begun: nothing.
+  void end();
 
   [[nodiscard]] bool is_protected() const { return protection_.has_value(); }
   /// What the checks of a transfer with protection have found, after its completion.
@@ -50,9 +57,10 @@ class Transfer {
   void forget_unposted(const core::SendWr* bad) { context_.forget_unposted(bad); }
 
  private:
-  const ByteSpan memory_;
-  const ByteSpan tuples_;
-  const std::optional<TaskProtection> protection_;
+  bool has_begun_{};
+  ByteSpan memory_;
+  ByteSpan tuples_;
+  std::optional<TaskProtection> protection_;
   core::RdmaTransfer what_;
   std::vector<core::ScatterEntry> list_;
   std::vector<core::ScatterEntry> tuple_list_;
