@@ -3,6 +3,7 @@ from commands import LOGS, ROOT, Command, Stage, build, client, ctest, live, san
 
 JUDGEMENTS = ("crc_check", "weft_clients", "fat_tree", "pyverbs", "verdicts", "ucx", "libfabric", "mpi", "qperf", "tools", "compatibility",
               "management", "newer_distribution", "ibsim_comparison", "osmtest_comparison", "srp_tables", "storage")
+CHECKERS = ("scripts/testing/runner", "scripts/testing/build_ahead", "scripts/testing/corpora", "scripts/testing/unit_tests", "tests/bench/bench", "cmake/join_sources")
 CRASHES = ("peers", "daemon", "stop", "fork", "busy", "many", "connections", "torture")
 HOSTILE = ("run", "cm")
 
@@ -48,10 +49,11 @@ def stages(jobs, long=False):
     built = ("release",)
     return [
         Stage("bootstrap", "what the build and the tests need is installed", (Command(("scripts/bootstrap", "--clang"), builds=True),), quick=True),
-        Stage("rules", "the house rules, and that our own checkers find what is planted",
-              (*script("tools/tidy_test.py"), *script("tools/tidy"), *script("tools/requirements_test.py"), *script("tools/requirements"),
-               *script("scripts/testing/runner_test.py"), *script("scripts/testing/build_ahead_test.py"), *script("scripts/testing/corpora_test.py"), *script("scripts/testing/unit_tests_test.py"), *script("tests/bench/bench_test.py"), *script("cmake/join_sources_test.py"),
-               *(command for name in JUDGEMENTS for command in script(f"tests/clients/{name}_test.py"))), quick=True),
+        Stage("rules", "the house rules: code, texts, and docs/REQUIREMENTS.md",
+              (*script("tools/tidy"), *script("tools/requirements"), *script("tools/requirements_test.py")), quick=True, beside=True),
+        Stage("checkers", "our own checkers find what is planted",
+              (*script("tools/tidy_test.py"), *(command for name in CHECKERS for command in script(f"{name}_test.py")),
+               *(command for name in JUDGEMENTS for command in script(f"tests/clients/{name}_test.py"))), quick=True, beside=True),
         Stage("dev", "clang 19 with sanitizers: unit tests, simulation, planted bugs, live tests",
               build("dev") + ctest("dev", jobs, 500 if long else 60, environment=(*ASAN, *churn)), ("bootstrap",), quick=True),
         Stage("requirements", "docs/REQUIREMENTS.md: every test that it names ran and passed", script("tools/requirements", "--ran", str(LOGS)), ("dev",), quick=True),

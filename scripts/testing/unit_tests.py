@@ -23,6 +23,8 @@ import xml.etree.ElementTree
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 AT_ONCE = 25        # tests of a process: few enough that all CPUs end together
 TEST_SECONDS = 300  # policy: what ctest gives one test
+# What takes long, and is begun first, so that all CPUs end together.
+LONG = re.compile(r"Planted|Interleaving|Simulation|EveryState|Reroute|LargeFabric|Routing|Orders")
 LINE = re.compile(r"\[ +(RUN|OK|FAILED|SKIPPED) +\] (\S+?)(?:,? |$)")
 TOOK = re.compile(r"\((\d+) ms\)$")
 
@@ -66,8 +68,9 @@ def programs(listing, only=None, without=None):
 
 
 def shares(found, at_once=AT_ONCE):
-    return [Share(program, folder, tests[first:first + at_once])
-            for (program, folder), tests in found.items() for first in range(0, len(tests), at_once)]
+    every = [Share(program, folder, tests[first:first + at_once])
+             for (program, folder), tests in found.items() for first in range(0, len(tests), at_once)]
+    return sorted(every, key=lambda share: not any(LONG.search(test.name) for test in share.tests))
 
 
 class Listener:

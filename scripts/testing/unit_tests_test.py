@@ -93,6 +93,10 @@ class UnitTests(unittest.TestCase):
         self.assertEqual({key: [test.name for test in tests] for key, tests in found.items()}, {("p", "/"): ["a.S.One"], ("q", "/"): ["b.S.Two"]})
         self.assertEqual([[test.gtest for test in share.tests] for share in unit_tests.shares(unit_tests.programs(listing), 1)], [["S.One"], ["S.Two"], ["S.Three"]])
 
+    def test_what_takes_long_is_begun_first_so_that_all_cpus_end_together(self):
+        found = {("a", "."): [unit_tests.Test("a.Words.Are", "Words.Are")], ("b", "."): [unit_tests.Test("b.RcSimulation.Holds", "RcSimulation.Holds")]}
+        self.assertEqual([share.program for share in unit_tests.shares(found)], ["b", "a"])
+
     def test_the_report_is_as_ctest_writes_it(self):
         path = self.folder / "report.xml"
         unit_tests.write_report(path, [unit_tests.Outcome("r.A", "run"), unit_tests.Outcome("r.B", "fail"), unit_tests.Outcome("r.C", "notrun")])
