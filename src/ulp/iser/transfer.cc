@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/assert.h"
 #include "core/device.h"
@@ -43,13 +44,13 @@ void Transfer::begin(core::DmaDirection direction, ByteSpan blocks, ByteSpan tup
 }
 
 void Transfer::end() {
+  if (!std::exchange(has_begun_, false)) {
+    return;  // as most requests that are retired
+  }
   context_.destroy();
-  list_.clear();
-  tuple_list_.clear();
   tuples_ = {};
   protection_.reset();
   entries_ = 0;
-  has_begun_ = false;
 }
 
 Result<core::SignatureStatus> Transfer::protection_status() const {
@@ -71,7 +72,7 @@ Result<std::uint32_t> Transfer::prepare(core::Qp& qp) {
   if (entries_ != 0) {
     return entries_;
   }
-  list_.clear();  // of a try before
+  list_.clear();  // of a try, or a transfer, before
   tuple_list_.clear();
   if (protection_) {
     list_pieces(list_, memory_, false);
